@@ -1,0 +1,2 @@
+//! The binary `tollgate`.
+fn main() {}

@@ -1,0 +1,8 @@
+//! An exact rate limiter to embed.
+
+mod time;
+
+pub mod algorithm;
+pub mod limits;
+
+pub use time::{Clock, Moment, Nanos};

@@ -1,0 +1,1 @@
+//! Names, id formats, defaults and overrides, and the files that hold them.

@@ -1,0 +1,57 @@
+//! What the tests need beyond a Rust toolchain, on a fresh Debian machine.
+
+use crate::error::Error;
+use crate::process::{command, run, succeeds};
+
+/// Parts of the Rust toolchain: the cargo command, and the component that has it.
+const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
+
+/// Programs, and the Debian package that has each.
+const PROGRAMS: [(&str, &str); 1] = [("git", "git")];
+
+/// Installs what is missing; refuses to go on without it.
+pub(crate) fn install() -> Result<(), Error> {
+    for (subcommand, component) in COMPONENTS {
+        ensure_component(subcommand, component)?;
+    }
+    for (program, debian_package) in PROGRAMS {
+        ensure_program(program, debian_package)?;
+    }
+    Ok(())
+}
+
+fn ensure_component(subcommand: &str, component: &str) -> Result<(), Error> {
+    let present = || succeeds(command("cargo", &[subcommand, "--version"]));
+    if present() || run(command("rustup", &["component", "add", component])).is_ok() && present() {
+        return Ok(());
+    }
+    Err(Error::Missing {
+        program: format!("cargo {subcommand}"),
+        remedy: format!("add the component `{component}` to your Rust toolchain and try again"),
+    })
+}
+
+fn ensure_program(program: &str, debian_package: &str) -> Result<(), Error> {
+    let present = || succeeds(command(program, &["--version"]));
+    if present() || apt_install(debian_package) && present() {
+        return Ok(());
+    }
+    Err(Error::Missing {
+        program: program.to_owned(),
+        remedy: format!("run `sudo apt-get install {debian_package}` and try again"),
+    })
+}
+
+/// Installs a package as root, or through `sudo` where that asks for no password.
+fn apt_install(debian_package: &str) -> bool {
+    let apt = |prefix: &[&str], args: &[&str]| {
+        let quiet_apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", "--yes"];
+        let words = [prefix, &quiet_apt, args].concat();
+        run(command(words[0], &words[1..])).is_ok()
+    };
+    let with = |prefix: &[&str]| {
+        apt(prefix, &["update"])
+            && apt(prefix, &["install", "--no-install-recommends", debian_package])
+    };
+    with(&[]) || with(&["sudo", "--non-interactive"])
+}

@@ -1,0 +1,66 @@
+//! Which of our crates may depend on which: down only.
+
+use super::Violation;
+use super::metadata::{Dependency, Metadata, Package};
+use super::tree::Tree;
+
+/// What a crate's tests may use besides what the crate may use.
+const FOR_TESTS: &str = "tollgate-testkit";
+
+/// The crate that may use everything: it is never shipped.
+const UNBOUND: &str = "xtask";
+
+/// Each crate, and those below it.
+const BELOW: [(&str, &[&str]); 7] = [
+    ("tollgate", &[]),
+    ("tollgate-protocol", &["tollgate"]),
+    ("tollgate-redis", &["tollgate"]),
+    ("tollgate-tracker", &["tollgate"]),
+    ("tollgate-server", &["tollgate", "tollgate-protocol", "tollgate-redis", "tollgate-tracker"]),
+    (
+        "tollgate-cli",
+        &["tollgate", "tollgate-protocol", "tollgate-redis", "tollgate-tracker", "tollgate-server"],
+    ),
+    // The oracle shares no code with what it judges.
+    (FOR_TESTS, &[]),
+];
+
+/// Dependencies between our crates that do not point down.
+pub(super) fn check(metadata: &Metadata, tree: &Tree) -> Vec<Violation> {
+    let names: Vec<&str> = metadata.members().map(|package| package.name.as_str()).collect();
+    let bound = metadata.members().filter(|package| package.name != UNBOUND);
+    bound
+        .flat_map(|package| check_crate(package, &names, metadata.manifest(package), tree))
+        .collect()
+}
+
+fn check_crate(package: &Package, ours: &[&str], path: &str, tree: &Tree) -> Vec<Violation> {
+    let name = &package.name;
+    let Some((_, below)) = BELOW.iter().find(|(known, _)| known == name) else {
+        let what = format!("`{name}` has no place in the table of directions: add it to tidy");
+        return vec![Violation::new(path, 1, what)];
+    };
+    let between_ours = package.dependencies.iter().filter(|d| ours.contains(&d.name.as_str()));
+    let wrong = between_ours.filter(|dependency| !points_down(dependency, below));
+    wrong.map(|dependency| violation(name, dependency, path, tree)).collect()
+}
+
+fn points_down(dependency: &Dependency, below: &[&str]) -> bool {
+    let for_tests = dependency.kind.as_deref() == Some("dev") && dependency.name == FOR_TESTS;
+    for_tests || below.contains(&dependency.name.as_str())
+}
+
+fn violation(name: &str, dependency: &Dependency, path: &str, tree: &Tree) -> Violation {
+    let what = if dependency.name == FOR_TESTS {
+        format!("`{name}` depends on `{FOR_TESTS}`: only tests may, so make it a dev-dependency")
+    } else {
+        format!(
+            "`{name}` depends on `{}`, which is not below it: move the shared part down",
+            dependency.name
+        )
+    };
+    let line = tree.line_where(path, |line| {
+        line.strip_prefix(dependency.name.as_str()).is_some_and(|r| r.starts_with([' ', '.', '=']))
+    });
+    Violation::new(path, line, what)
+}

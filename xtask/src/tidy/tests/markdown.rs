@@ -1,0 +1,43 @@
+use super::super::markdown::{commands, crates_are_mentioned, links};
+use super::super::tree::Tree;
+use super::lines;
+
+#[test]
+fn links_to_files_folders_headings_and_other_sites_pass() {
+    let tree = Tree::of(&[("docs/a.md", ""), ("docs/deep/b.md", ""), ("README.md", "")]);
+    let text = "[a](deep/b.md) [b](../README.md#top) [c](deep/) [d](#here) [e](..)\n\
+                [f](https://example.org/x.md) ![g][ref] `[code](nowhere.md)`\n\n[ref]: ./a.md\n";
+    assert_eq!(links("docs/a.md", text, &tree), []);
+}
+
+#[test]
+fn links_that_lead_nowhere_are_refused() {
+    let tree = Tree::of(&[("docs/a.md", ""), ("README.md", "")]);
+    let text =
+        "[a](README.md)\n\n[b](../../README.md)\n\n[c][ref]\n\n[d](/etc)\n\n[ref]: gone.md\n";
+    assert_eq!(lines(&links("docs/a.md", text, &tree)), [1, 3, 5, 7]);
+}
+
+#[test]
+fn commands_that_exist_pass_and_others_are_refused() {
+    let names = ["test".to_owned(), "tidy".to_owned()];
+    let fine = "`cargo xtask test`, `cargo xtask <command>`, `cargo xtask --help`, `cargo xtask`\n";
+    assert_eq!(commands("a.md", fine, &names), []);
+    let text = "run `cargo xtask tidy`\nthen `cargo xtask tests`\n";
+    assert_eq!(lines(&commands("a.md", text, &names)), [2]);
+}
+
+#[test]
+fn every_crate_is_on_the_map() {
+    let manifests = [("crates/tollgate/Cargo.toml", ""), ("crates/tollgate-cli/Cargo.toml", "")];
+    let with_map = |map| Tree::of(&[manifests[0], manifests[1], ("ARCHITECTURE.md", map)]);
+    assert_eq!(crates_are_mentioned(&with_map("`tollgate` and tollgate-cli/\n")), []);
+    let found = crates_are_mentioned(&with_map("`tollgate-cli` only\n"));
+    assert_eq!(found.len(), 1);
+    assert!(found[0].what.contains("`crates/tollgate`"));
+}
+
+#[test]
+fn a_missing_map_is_refused() {
+    assert_eq!(crates_are_mentioned(&Tree::of(&[])).len(), 1);
+}

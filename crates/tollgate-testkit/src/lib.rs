@@ -1,1 +1,15 @@
 //! What the tests share: the exact oracle and seeded traffic.
+//!
+//! The oracle is written from the definition of the arithmetic alone, with big integers, and knows
+//! nothing of the limiter it judges. [`compare`](compare::compare) runs the same nasty traffic
+//! through both and stops at the first difference.
+
+pub mod audit;
+pub mod compare;
+pub mod mismatch;
+pub mod oracle;
+pub mod random;
+pub mod sample;
+pub mod terms;
+pub mod traffic;
+pub mod transaction;

@@ -4,5 +4,6 @@ mod time;
 
 pub mod algorithm;
 pub mod limits;
+pub mod store;
 
 pub use time::{Clock, Moment, Nanos};

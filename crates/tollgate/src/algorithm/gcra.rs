@@ -84,15 +84,18 @@ impl Rule {
         (self.step.get(), self.rate.get())
     }
 
+    #[inline(always)]
     fn ticks(&self, now: Moment) -> u128 {
         u128::from(now.as_nanos()).saturating_mul(self.rate.get().into())
     }
 
+    #[inline(always)]
     fn price(&self, cost: u64) -> u128 {
         u128::from(cost).saturating_mul(self.step.get().into())
     }
 
     /// How many whole tokens are left when `debt` ticks are owed.
+    #[inline(always)]
     fn tokens_left(&self, debt: u128) -> u64 {
         let left = divide(self.depth.saturating_sub(debt), self.step);
         // At most `burst`, which fits.
@@ -100,6 +103,7 @@ impl Rule {
     }
 
     /// Rounds up: at the end of what it says, the ticks have passed.
+    #[inline(always)]
     fn nanos(&self, ticks: u128) -> Nanos {
         if self.rate.get() == 1 {
             return Nanos::new(ticks);
@@ -120,6 +124,7 @@ fn greatest_common_divisor(a: NonZeroU64, b: NonZeroU64) -> NonZeroU64 {
 }
 
 /// Most bursts last less than 2^64 ticks, and dividing 64 bits is several times as fast as 128.
+#[inline(always)]
 fn divide(ticks: u128, by: NonZeroU64) -> u128 {
     match u64::try_from(ticks) {
         Ok(ticks) => (ticks / by).into(),
@@ -148,18 +153,19 @@ impl Tat {
 }
 
 /// Whether an ask passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
     /// It passes.
     Allow,
     /// It does not pass yet.
+    #[default]
     Deny,
     /// It costs more than the bucket ever holds. This is the caller's mistake, not a denial.
     Never,
 }
 
 /// What an ask was answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether it passes. For a refund: whether anything was given back.
     pub verdict: Verdict,
@@ -173,6 +179,7 @@ pub struct Outcome {
 
 /// Takes `cost` tokens if they are there. Returns the bucket after it, which is the bucket before
 /// it unless the verdict is [`Verdict::Allow`] and the cost above zero.
+#[inline(always)]
 pub fn spend(rule: &Rule, tat: Tat, cost: u64, now: Moment) -> (Tat, Outcome) {
     let clock = rule.ticks(now);
     let debt = tat.0.saturating_sub(clock);
@@ -236,6 +243,7 @@ pub fn reset(rule: &Rule) -> (Tat, Outcome) {
 }
 
 /// Whether the bucket is full: then it answers like one that was never used.
+#[inline(always)]
 pub fn is_full(rule: &Rule, tat: Tat, now: Moment) -> bool {
     tat.0 <= rule.ticks(now)
 }

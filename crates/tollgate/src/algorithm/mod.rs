@@ -1,6 +1,118 @@
 //! The arithmetic: pure functions of a rule, a cell, a cost and a moment.
 //!
-//! They cannot fail, overflow or panic, whatever they are given.
+//! They cannot fail, overflow or panic, whatever they are given. Three ways of limiting share one
+//! shape, [`Algorithm`], so that a store needs to be written once:
+//!
+//! - [`gcra`]: tokens that come back one by one, for named limits and token buckets;
+//! - [`average`]: a decaying average of uses, the UDP limiter's rate;
+//! - [`quota`]: a counter with a lifetime, Throttr's.
 #![warn(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
+pub mod average;
+pub mod book;
 pub mod gcra;
+pub mod quota;
+
+use crate::{Moment, Nanos};
+
+/// One way of limiting: what is kept per bucket, and what an ask does to it.
+pub trait Algorithm: Sized + 'static {
+    /// What is kept per bucket. A bucket without a cell was never used, or might as well not have
+    /// been.
+    type Cell: Cell;
+    /// One question to one bucket.
+    type Ask: Copy;
+    /// The answer to it.
+    type Outcome: Copy;
+    /// What it takes to read any cell: the rules it may have been written under.
+    type Book: Send + Sync;
+
+    /// The answer, and what becomes of the cell if the transaction as a whole is allowed.
+    fn decide(
+        book: &Self::Book,
+        cell: Option<Self::Cell>,
+        ask: &Self::Ask,
+        now: Moment,
+    ) -> (Self::Outcome, Change<Self::Cell>);
+
+    /// Whether this answer forbids the transaction that the ask is part of.
+    fn vetoes(ask: &Self::Ask, outcome: &Self::Outcome) -> bool;
+
+    /// The answer where memory is full and nothing may be forgotten for `wait`.
+    fn turn_away(book: &Self::Book, ask: &Self::Ask, wait: Nanos) -> Self::Outcome;
+
+    /// From when on forgetting the cell changes no answer.
+    fn idle_at(book: &Self::Book, cell: &Self::Cell) -> Moment;
+
+    /// Whether forgetting the cell changes no answer.
+    fn is_idle(book: &Self::Book, cell: &Self::Cell, now: Moment) -> bool {
+        Self::idle_at(book, cell) <= now
+    }
+
+    /// How much it would cost to forget the cell.
+    fn standing(book: &Self::Book, cell: &Self::Cell, now: Moment) -> Standing;
+
+    /// Whether cells written under `old` may have to be carried over to `new`.
+    fn differ(old: &Self::Book, new: &Self::Book) -> bool;
+
+    /// The cell carried over at `at` to the rule in force: for `ask` if there is one, else for
+    /// whoever asked before.
+    fn carry_over(
+        book: &Self::Book,
+        cell: Self::Cell,
+        ask: Option<&Self::Ask>,
+        at: Moment,
+    ) -> Self::Cell;
+}
+
+/// What becomes of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change<C> {
+    /// It stays as it is.
+    Keep,
+    /// It becomes this.
+    Put(C),
+    /// It becomes this even if the transaction is denied, because it changes no answer.
+    Mark(C),
+    /// It goes.
+    Remove,
+}
+
+/// How much it would cost to forget a cell, for choosing one when memory is full.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Standing {
+    /// What part of its allowance the bucket owes; the least goes first.
+    pub owes: f64,
+    /// How many tokens would be forgiven.
+    pub tokens: u64,
+    /// Asks of this bucket are being denied: it is never forgotten.
+    pub denied: bool,
+}
+
+/// What a store keeps, as bytes of a fixed number.
+pub trait Cell: Copy + Send {
+    /// How many bytes.
+    const BYTES: usize;
+
+    /// Reads it from the first [`Self::BYTES`] bytes of `from`.
+    fn read(from: &[u8]) -> Self;
+
+    /// Writes it to the first [`Self::BYTES`] bytes of `to`.
+    fn write(self, to: &mut [u8]);
+}
+
+/// The `index`th word of a cell; zero beyond its end, which no cell reads.
+fn word(from: &[u8], index: usize) -> u64 {
+    let (words, _) = from.as_chunks::<8>();
+    words.get(index).map_or(0, |word| u64::from_ne_bytes(*word))
+}
+
+fn write_words(to: &mut [u8], words: &[u64]) {
+    let (chunks, _) = to.as_chunks_mut::<8>();
+    for (chunk, word) in chunks.iter_mut().zip(words) {
+        *chunk = word.to_ne_bytes();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! The decaying average: how many uses per period a key has made of late.
+//!
+//! The formula is kept to the letter, in doubles, because clients compare the numbers it prints
+//! with those of the server it came from; a more accurate one gives other answers.
+
+use super::{Algorithm, Cell, Change, Standing, word, write_words};
+use crate::{Moment, Nanos};
+
+/// A clock that stands still or steps back counts as having moved this far, in seconds.
+const INTERVAL_MIN_SECS: f64 = 1e-9;
+/// Rates below this are printed as 0.0: such a key may as well be new.
+const RATE_IDLE: f64 = 0.05;
+
+/// How many uses per period are too many.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rule {
+    limit: f64,
+    period_secs: f64,
+    strict: bool,
+}
+
+/// Why there is no such rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says it")]
+pub enum RuleError {
+    #[error("limit must be a number from 0 to 1e12")]
+    Limit,
+    #[error("period must be a number of seconds above 0, up to 1e9")]
+    Period,
+}
+
+impl Rule {
+    /// The most uses per period a rule can allow.
+    pub const LIMIT_MAX: f64 = 1e12;
+    /// The longest period: 31 years.
+    pub const PERIOD_SECS_MAX: f64 = 1e9;
+
+    /// A rule of `limit` uses per `period_secs` seconds. Where it is `strict`, refused uses count
+    /// too, so that a client that keeps hammering stays refused; otherwise (leaky) a refusal
+    /// changes nothing. Refuses what is not a number or beyond the bounds.
+    pub fn new(limit: f64, period_secs: f64, strict: bool) -> Result<Self, RuleError> {
+        if !(0.0..=Self::LIMIT_MAX).contains(&limit) {
+            return Err(RuleError::Limit);
+        }
+        if !(f64::MIN_POSITIVE..=Self::PERIOD_SECS_MAX).contains(&period_secs) {
+            return Err(RuleError::Period);
+        }
+        Ok(Self { limit, period_secs, strict })
+    }
+
+    /// How many uses per period are allowed.
+    pub const fn limit(&self) -> f64 {
+        self.limit
+    }
+
+    /// The period, in seconds.
+    pub const fn period_secs(&self) -> f64 {
+        self.period_secs
+    }
+}
+
+/// What is kept of a key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AverageCell {
+    time: Moment,
+    rate: f64,
+    /// Negative if the last use was refused; so one field tells both.
+    period_secs: f64,
+}
+
+/// The answer to one use.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Whether the key is over its limit: this use is refused.
+    pub over: bool,
+    /// Its rate, in uses per period.
+    pub rate: f64,
+}
+
+/// Counts one use. Returns the answer and what becomes of the cell.
+pub fn use_once(
+    rule: &Rule,
+    cell: Option<AverageCell>,
+    now: Moment,
+) -> (Outcome, Change<AverageCell>) {
+    let rate = cell.map_or(0.0, |cell| rate_at(rule.period_secs, &cell, now));
+    let over = rate >= rule.limit;
+    let period_secs = if over { -rule.period_secs } else { rule.period_secs };
+    let change = match cell {
+        Some(cell) if over && !rule.strict => Change::Mark(AverageCell { period_secs, ..cell }),
+        _ => Change::Put(AverageCell { time: now, rate, period_secs }),
+    };
+    (Outcome { over, rate }, change)
+}
+
+fn rate_at(period_secs: f64, cell: &AverageCell, now: Moment) -> f64 {
+    let mut interval = now.as_secs_f64() - cell.time.as_secs_f64();
+    if interval <= 0.0 {
+        interval = INTERVAL_MIN_SECS;
+    }
+    let periods = interval / period_secs;
+    let decay = (-periods).exp();
+    (1.0 - decay) / periods + decay * cell.rate
+}
+
+/// The decaying average as a store keeps it.
+#[derive(Clone, Copy, Debug)]
+pub struct Average;
+
+impl Algorithm for Average {
+    type Cell = AverageCell;
+    type Ask = Rule;
+    type Outcome = Outcome;
+    type Book = ();
+
+    fn decide(
+        (): &(),
+        cell: Option<AverageCell>,
+        rule: &Rule,
+        now: Moment,
+    ) -> (Outcome, Change<AverageCell>) {
+        use_once(rule, cell, now)
+    }
+
+    fn vetoes(_: &Rule, _: &Outcome) -> bool {
+        false
+    }
+
+    fn turn_away((): &(), rule: &Rule, _: Nanos) -> Outcome {
+        Outcome { over: true, rate: rule.limit }
+    }
+
+    /// The first whole period after which the rate is printed as 0.0 for ever after.
+    fn idle_at((): &(), cell: &AverageCell) -> Moment {
+        let mut periods = 1.0 / RATE_IDLE;
+        while rate_after(cell, periods) >= RATE_IDLE {
+            periods += 1.0;
+        }
+        let secs = std::time::Duration::try_from_secs_f64(periods * cell.period_secs.abs());
+        cell.time.after(secs.map_or(Nanos::new(u128::MAX), Nanos::from))
+    }
+
+    fn is_idle((): &(), cell: &AverageCell, now: Moment) -> bool {
+        rate_at(cell.period_secs.abs(), cell, now) < RATE_IDLE
+    }
+
+    fn standing((): &(), cell: &AverageCell, now: Moment) -> Standing {
+        let rate = rate_at(cell.period_secs.abs(), cell, now);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rate is a number of uses, never negative, far below 2^63"
+        )]
+        let tokens = rate.ceil() as u64;
+        Standing { owes: rate, tokens, denied: cell.period_secs < 0.0 }
+    }
+
+    fn differ((): &(), (): &()) -> bool {
+        false
+    }
+
+    fn carry_over((): &(), cell: AverageCell, _: Option<&Rule>, _: Moment) -> AverageCell {
+        cell
+    }
+}
+
+fn rate_after(cell: &AverageCell, periods: f64) -> f64 {
+    let decay = (-periods).exp();
+    (1.0 - decay) / periods + decay * cell.rate
+}
+
+impl Cell for AverageCell {
+    const BYTES: usize = 24;
+
+    fn read(from: &[u8]) -> Self {
+        Self {
+            time: Moment::from_nanos(word(from, 0)),
+            rate: f64::from_bits(word(from, 1)),
+            period_secs: f64::from_bits(word(from, 2)),
+        }
+    }
+
+    fn write(self, to: &mut [u8]) {
+        write_words(to, &[self.time.as_nanos(), self.rate.to_bits(), self.period_secs.to_bits()]);
+    }
+}

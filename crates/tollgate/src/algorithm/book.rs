@@ -1,0 +1,236 @@
+//! The book of GCRA rules, and the cells that are read by it.
+//!
+//! A cell says which rule its time is counted under, because the ticks of one rule mean nothing
+//! under another. Rules in the book never change and never leave it: a limit that changes gets a
+//! new rule, and the old one points to it.
+
+use super::gcra::{self, Outcome, Rule, TAT_BITS, Tat, Verdict};
+use super::{Algorithm, Cell, Change, Standing};
+use crate::{Moment, Nanos};
+
+/// How many rules one book can hold, over the life of a process.
+pub const RULES_MAX: usize = 1 << 24;
+
+/// A rule's place in the book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RuleId(u32);
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    rule: Rule,
+    /// The rule that asks under this one are decided by today; itself while it is in force.
+    successor: RuleId,
+}
+
+/// All rules that a cell may have been written under.
+#[derive(Clone, Debug, Default)]
+pub struct Book {
+    entries: Vec<Entry>,
+}
+
+/// The book has no room for another rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this process has seen {RULES_MAX} different rules and can hold no more: restart it")]
+pub struct BookFull;
+
+impl Book {
+    /// Adds a rule, unless the book is full.
+    pub fn add(&mut self, rule: Rule) -> Result<RuleId, BookFull> {
+        if self.entries.len() >= RULES_MAX {
+            return Err(BookFull);
+        }
+        let id = RuleId(u32::try_from(self.entries.len()).map_err(|_| BookFull)?);
+        self.entries.push(Entry { rule, successor: id });
+        Ok(id)
+    }
+
+    /// From now on `old` is decided as `new`, and so is all that was decided as `old`.
+    pub fn replace(&mut self, old: RuleId, new: RuleId) {
+        for entry in &mut self.entries {
+            if entry.successor == old {
+                entry.successor = new;
+            }
+        }
+        if let Some(entry) = self.entries.get_mut(new.0 as usize) {
+            entry.successor = new;
+        }
+    }
+
+    /// The rule of this number, if the book has it.
+    pub fn rule(&self, id: RuleId) -> Option<&Rule> {
+        self.entries.get(id.0 as usize).map(|entry| &entry.rule)
+    }
+
+    /// The rule in force for asks under `id`, and its number.
+    #[inline(always)]
+    fn in_force(&self, id: RuleId) -> Option<(RuleId, &Rule)> {
+        let id = self.entries.get(id.0 as usize)?.successor;
+        self.rule(id).map(|rule| (id, rule))
+    }
+
+    /// The bucket of `cell` under the rule `id`, as of `now`.
+    fn tat(&self, cell: &BucketCell, id: RuleId, rule: &Rule, now: Moment) -> Tat {
+        if cell.rule == id {
+            return cell.tat;
+        }
+        self.rule(cell.rule).map_or(Tat::FULL, |old| gcra::carry_over(old, rule, cell.tat, now))
+    }
+}
+
+/// What an ask wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Take the tokens if the whole transaction is allowed; deny it if they are not there.
+    CheckAndSpend,
+    /// Deny the transaction if the tokens are not there; take none.
+    CheckOnly,
+    /// Take the tokens if they are there; never deny.
+    SpendOnly,
+    /// Give the tokens back.
+    Refund,
+    /// Fill the bucket.
+    Reset,
+}
+
+/// One question to one bucket.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// The rule to decide by.
+    pub rule: RuleId,
+    /// What is wanted.
+    pub action: Action,
+    /// How many tokens.
+    pub cost: u64,
+}
+
+/// What is kept of a bucket: 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BucketCell {
+    tat: Tat,
+    rule: RuleId,
+    /// An ask was denied since tokens were last taken.
+    denied: bool,
+}
+
+const RULE_SHIFT: u32 = TAT_BITS + 1;
+
+impl Cell for BucketCell {
+    const BYTES: usize = 16;
+
+    #[inline(always)]
+    fn read(from: &[u8]) -> Self {
+        let bits = from.first_chunk().map_or(0, |bytes| u128::from_ne_bytes(*bytes));
+        Self {
+            tat: Tat::from_ticks(bits & ((1 << TAT_BITS) - 1)),
+            denied: bits >> TAT_BITS & 1 == 1,
+            rule: RuleId(u32::try_from(bits >> RULE_SHIFT).unwrap_or(u32::MAX)),
+        }
+    }
+
+    #[inline(always)]
+    fn write(self, to: &mut [u8]) {
+        let bits = self.tat.as_ticks()
+            | u128::from(self.denied) << TAT_BITS
+            | u128::from(self.rule.0) << RULE_SHIFT;
+        if let Some(bytes) = to.first_chunk_mut() {
+            *bytes = bits.to_ne_bytes();
+        }
+    }
+}
+
+/// GCRA over the rules of a [`Book`].
+#[derive(Clone, Copy, Debug)]
+pub struct Gcra;
+
+impl Algorithm for Gcra {
+    type Cell = BucketCell;
+    type Ask = Ask;
+    type Outcome = Outcome;
+    type Book = Book;
+
+    #[inline(always)]
+    fn decide(
+        book: &Book,
+        cell: Option<BucketCell>,
+        ask: &Ask,
+        now: Moment,
+    ) -> (Outcome, Change<BucketCell>) {
+        let Some((id, rule)) = book.in_force(ask.rule) else {
+            return (Outcome::default(), Change::Keep);
+        };
+        let before = cell.as_ref().map_or(Tat::FULL, |cell| book.tat(cell, id, rule, now));
+        let (after, outcome) = match ask.action {
+            Action::Refund => gcra::refund(rule, before, ask.cost, now),
+            Action::Reset => gcra::reset(rule),
+            Action::CheckAndSpend | Action::CheckOnly | Action::SpendOnly => {
+                gcra::spend(rule, before, ask.cost, now)
+            }
+        };
+        let change = match (ask.action, outcome.verdict) {
+            (Action::CheckOnly | Action::CheckAndSpend, Verdict::Deny) => mark(cell),
+            (Action::CheckAndSpend | Action::SpendOnly, Verdict::Allow) if ask.cost > 0 => {
+                Change::Put(BucketCell { tat: after, rule: id, denied: false })
+            }
+            (Action::Refund, Verdict::Allow) if outcome.reset_in > Nanos::ZERO => {
+                Change::Put(BucketCell { tat: after, rule: id, denied: false })
+            }
+            (Action::Refund | Action::Reset, Verdict::Allow) => Change::Remove,
+            _ => Change::Keep,
+        };
+        (outcome, change)
+    }
+
+    fn vetoes(ask: &Ask, outcome: &Outcome) -> bool {
+        match outcome.verdict {
+            Verdict::Allow => false,
+            Verdict::Deny => matches!(ask.action, Action::CheckAndSpend | Action::CheckOnly),
+            Verdict::Never => true,
+        }
+    }
+
+    fn turn_away(book: &Book, ask: &Ask, wait: Nanos) -> Outcome {
+        // The bucket itself is full; it is the store that has to wait.
+        let remaining = book.in_force(ask.rule).map_or(0, |(_, rule)| rule.burst());
+        Outcome { verdict: Verdict::Deny, remaining, retry_in: wait, reset_in: Nanos::ZERO }
+    }
+
+    fn idle_at(book: &Book, cell: &BucketCell) -> Moment {
+        book.rule(cell.rule).map_or(Moment::EPOCH, |rule| gcra::full_at(rule, cell.tat))
+    }
+
+    fn is_idle(book: &Book, cell: &BucketCell, now: Moment) -> bool {
+        book.rule(cell.rule).is_none_or(|rule| gcra::is_full(rule, cell.tat, now))
+    }
+
+    fn standing(book: &Book, cell: &BucketCell, now: Moment) -> Standing {
+        let Some(rule) = book.rule(cell.rule) else {
+            return Standing { owes: 0.0, tokens: 0, denied: false };
+        };
+        let (_, peek) = gcra::spend(rule, cell.tat, 0, now);
+        Standing {
+            owes: gcra::missing_part(rule, cell.tat, now),
+            tokens: rule.burst().saturating_sub(peek.remaining),
+            denied: cell.denied && !gcra::is_full(rule, cell.tat, now),
+        }
+    }
+
+    fn differ(old: &Book, new: &Book) -> bool {
+        old.entries.iter().zip(&new.entries).any(|(old, new)| old.successor != new.successor)
+    }
+
+    fn carry_over(book: &Book, cell: BucketCell, ask: Option<&Ask>, at: Moment) -> BucketCell {
+        match book.in_force(ask.map_or(cell.rule, |ask| ask.rule)) {
+            Some((id, rule)) if id != cell.rule => {
+                BucketCell { tat: book.tat(&cell, id, rule, at), rule: id, denied: cell.denied }
+            }
+            _ => cell,
+        }
+    }
+}
+
+fn mark(cell: Option<BucketCell>) -> Change<BucketCell> {
+    match cell {
+        Some(cell) if !cell.denied => Change::Mark(BucketCell { denied: true, ..cell }),
+        _ => Change::Keep,
+    }
+}

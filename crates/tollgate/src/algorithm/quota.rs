@@ -1,0 +1,259 @@
+//! Quotas with a lifetime: a number of uses that is spent until it is gone or expires.
+
+use super::{Algorithm, Cell, Change, Standing, word, write_words};
+use crate::{Moment, Nanos};
+
+/// What a lifetime is counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Milliseconds.
+    #[default]
+    Milliseconds,
+    /// Seconds.
+    Seconds,
+}
+
+impl Unit {
+    const fn nanos(self) -> u64 {
+        match self {
+            Self::Nanoseconds => 1,
+            Self::Milliseconds => 1_000_000,
+            Self::Seconds => 1_000_000_000,
+        }
+    }
+
+    fn length(self, value: u64) -> Nanos {
+        Nanos::new(u128::from(value).saturating_mul(self.nanos().into()))
+    }
+
+    /// Whole units, rounded down: one second that has just begun reads 0.
+    fn whole(self, length: Nanos) -> u64 {
+        let whole = length.get().checked_div(self.nanos().into()).unwrap_or_default();
+        u64::try_from(whole).unwrap_or(u64::MAX)
+    }
+}
+
+/// What a change to a quota or a lifetime does with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amend {
+    /// Sets it.
+    Patch,
+    /// Adds to it, as far as it goes.
+    Increase,
+    /// Takes from it, down to zero.
+    Decrease,
+}
+
+impl Amend {
+    const fn apply(self, to: u64, value: u64) -> u64 {
+        match self {
+            Self::Patch => value,
+            Self::Increase => to.saturating_add(value),
+            Self::Decrease => to.saturating_sub(value),
+        }
+    }
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Uses the quota; makes it first where there is none.
+    Insert {
+        /// How many uses a new quota allows.
+        quota: u64,
+        /// How many to take now.
+        usage: u64,
+        /// How long a new quota lives, in `unit`.
+        ttl: u64,
+        /// The unit of `ttl` and of the answer.
+        unit: Unit,
+    },
+    /// Reads the quota.
+    Query,
+    /// Changes how many uses are left.
+    AmendQuota(Amend, u64),
+    /// Changes when it expires, in the unit it was made with.
+    AmendLifetime(Amend, u64),
+    /// Asks only whether it exists.
+    Touch,
+    /// Removes it.
+    Purge,
+}
+
+/// The answer to an [`Ask`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether it was done, or exists.
+    pub can: bool,
+    /// How many uses are left.
+    pub remaining: u64,
+    /// The unit of `ttl`.
+    pub unit: Unit,
+    /// How long it still lives.
+    pub ttl: u64,
+}
+
+/// What is kept of a quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuotaCell {
+    remaining: u64,
+    expires: Moment,
+    unit: Unit,
+    denied: bool,
+}
+
+impl QuotaCell {
+    fn read_out(&self, can: bool, unit: Unit, now: Moment) -> Outcome {
+        let ttl = unit.whole(self.expires.since(now));
+        Outcome { can, remaining: self.remaining, unit, ttl }
+    }
+}
+
+/// Answers one request.
+pub fn answer(cell: Option<QuotaCell>, ask: &Ask, now: Moment) -> (Outcome, Change<QuotaCell>) {
+    let live = cell.filter(|cell| now < cell.expires);
+    match (live, *ask) {
+        (Some(cell), Ask::Insert { usage, unit, .. }) => take(cell, usage, unit, now),
+        (None, Ask::Insert { quota, usage, ttl, unit }) => create(quota, usage, ttl, unit, now),
+        (Some(cell), Ask::Query) => (cell.read_out(true, cell.unit, now), Change::Keep),
+        (Some(cell), Ask::AmendQuota(amend, value)) => {
+            let remaining = amend.apply(cell.remaining, value);
+            changed(QuotaCell { remaining, denied: false, ..cell }, now)
+        }
+        (Some(cell), Ask::AmendLifetime(amend, value)) => {
+            changed(QuotaCell { expires: amended(&cell, amend, value, now), ..cell }, now)
+        }
+        (Some(cell), Ask::Touch) => (cell.read_out(true, cell.unit, now), Change::Keep),
+        (Some(cell), Ask::Purge) => (cell.read_out(true, cell.unit, now), Change::Remove),
+        (None, _) => (Outcome::default(), Change::Keep),
+    }
+}
+
+fn take(cell: QuotaCell, usage: u64, unit: Unit, now: Moment) -> (Outcome, Change<QuotaCell>) {
+    match cell.remaining.checked_sub(usage) {
+        Some(_) if usage == 0 => (cell.read_out(true, unit, now), Change::Keep),
+        Some(remaining) => {
+            let cell = QuotaCell { remaining, denied: false, ..cell };
+            (cell.read_out(true, unit, now), Change::Put(cell))
+        }
+        None => {
+            let outcome = cell.read_out(false, unit, now);
+            (outcome, Change::Mark(QuotaCell { denied: true, ..cell }))
+        }
+    }
+}
+
+fn create(
+    quota: u64,
+    usage: u64,
+    ttl: u64,
+    unit: Unit,
+    now: Moment,
+) -> (Outcome, Change<QuotaCell>) {
+    let expires = now.after(unit.length(ttl));
+    let Some(remaining) = quota.checked_sub(usage) else {
+        let ttl = unit.whole(expires.since(now));
+        return (Outcome { can: false, remaining: quota, unit, ttl }, Change::Keep);
+    };
+    let cell = QuotaCell { remaining, expires, unit, denied: false };
+    let outcome = cell.read_out(true, unit, now);
+    (outcome, if expires > now { Change::Put(cell) } else { Change::Keep })
+}
+
+fn amended(cell: &QuotaCell, amend: Amend, value: u64, now: Moment) -> Moment {
+    let length = cell.unit.length(value);
+    match amend {
+        Amend::Patch => now.after(length),
+        Amend::Increase => cell.expires.after(length),
+        Amend::Decrease => cell.expires.before(length),
+    }
+}
+
+fn changed(cell: QuotaCell, now: Moment) -> (Outcome, Change<QuotaCell>) {
+    let outcome = cell.read_out(true, cell.unit, now);
+    (outcome, if cell.expires > now { Change::Put(cell) } else { Change::Remove })
+}
+
+/// Quotas with a lifetime, as a store keeps them.
+#[derive(Clone, Copy, Debug)]
+pub struct Quota;
+
+impl Algorithm for Quota {
+    type Cell = QuotaCell;
+    type Ask = Ask;
+    type Outcome = Outcome;
+    type Book = ();
+
+    fn decide(
+        (): &(),
+        cell: Option<QuotaCell>,
+        ask: &Ask,
+        now: Moment,
+    ) -> (Outcome, Change<QuotaCell>) {
+        answer(cell, ask, now)
+    }
+
+    fn vetoes(_: &Ask, _: &Outcome) -> bool {
+        false
+    }
+
+    fn turn_away((): &(), ask: &Ask, _: Nanos) -> Outcome {
+        match *ask {
+            Ask::Insert { quota, unit, .. } => {
+                Outcome { remaining: quota, unit, ..Outcome::default() }
+            }
+            _ => Outcome::default(),
+        }
+    }
+
+    fn idle_at((): &(), cell: &QuotaCell) -> Moment {
+        cell.expires
+    }
+
+    /// Which quota the uses were taken from is not kept, so the one that expires first goes first.
+    #[expect(clippy::cast_precision_loss, reason = "a rank among cells, not a decision")]
+    fn standing((): &(), cell: &QuotaCell, now: Moment) -> Standing {
+        let owes = cell.expires.since(now).get() as f64;
+        Standing { owes, tokens: 1, denied: cell.denied && now < cell.expires }
+    }
+
+    fn differ((): &(), (): &()) -> bool {
+        false
+    }
+
+    fn carry_over((): &(), cell: QuotaCell, _: Option<&Ask>, _: Moment) -> QuotaCell {
+        cell
+    }
+}
+
+const DENIED_BIT: u64 = 1 << 2;
+
+impl Cell for QuotaCell {
+    const BYTES: usize = 24;
+
+    fn read(from: &[u8]) -> Self {
+        let flags = word(from, 2);
+        Self {
+            remaining: word(from, 0),
+            expires: Moment::from_nanos(word(from, 1)),
+            unit: match flags & (DENIED_BIT - 1) {
+                0 => Unit::Nanoseconds,
+                1 => Unit::Milliseconds,
+                _ => Unit::Seconds,
+            },
+            denied: flags & DENIED_BIT != 0,
+        }
+    }
+
+    fn write(self, to: &mut [u8]) {
+        let unit = match self.unit {
+            Unit::Nanoseconds => 0,
+            Unit::Milliseconds => 1,
+            Unit::Seconds => 2,
+        };
+        let flags = if self.denied { unit | DENIED_BIT } else { unit };
+        write_words(to, &[self.remaining, self.expires.as_nanos(), flags]);
+    }
+}

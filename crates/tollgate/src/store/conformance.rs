@@ -1,0 +1,1 @@
+//! The behaviour that every store must show.

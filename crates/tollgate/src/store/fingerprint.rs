@@ -1,0 +1,62 @@
+//! Keys of fixed length that nobody can forge.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use siphasher::sip128::{Hash128, SipHasher13};
+
+/// What a bucket is kept under: 128 bits, keyed by a secret.
+///
+/// Ids are chosen by clients. With a secret key, nobody can find two ids that share a bucket, or
+/// many that crowd one place of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint(u128);
+
+impl Fingerprint {
+    /// The bits; never all zero.
+    pub const fn get(self) -> u128 {
+        self.0
+    }
+}
+
+/// What fingerprints are keyed by.
+#[derive(Clone, Copy)]
+pub struct Secret {
+    low: u64,
+    high: u64,
+}
+
+impl Secret {
+    /// A new secret, from the randomness that the standard library takes from the system.
+    pub fn random() -> Self {
+        let draw = || RandomState::new().build_hasher().finish();
+        Self { low: draw(), high: draw() }
+    }
+
+    /// A secret of one's own choice, for results that can be repeated.
+    pub const fn new(low: u64, high: u64) -> Self {
+        Self { low, high }
+    }
+
+    /// The fingerprint of `bytes`.
+    #[inline]
+    pub fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
+        let Hash128 { h1, h2 } = SipHasher13::new_with_keys(self.low, self.high).hash(bytes);
+        // Zero means "no key" to a table.
+        Fingerprint((u128::from(h1) << 64 | u128::from(h2)).max(1))
+    }
+
+    /// A secret that depends on this one and on `bytes`.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of it")]
+    pub fn derive(&self, bytes: &[u8]) -> Self {
+        let Fingerprint(bits) = self.fingerprint(bytes);
+        Self { low: bits as u64, high: (bits >> 64) as u64 }
+    }
+}
+
+/// A secret stays one in logs.
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}

@@ -1,0 +1,236 @@
+//! The store in this process's memory.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use smallvec::SmallVec;
+
+use super::prefetch::prefetch;
+use super::region::{Place, Region, SLOTS_MIN, Tally, home};
+use super::sync::{Guard, Lock};
+use super::{Question, Store};
+use crate::Moment;
+use crate::algorithm::{Algorithm, Change};
+
+/// The least memory a store can be given.
+pub const MEMORY_MIN: usize = 1 << 20;
+/// How much of the memory one shard gets; what a growing shard moves in one go.
+const SHARD_BYTES: usize = 1 << 21;
+const SHARDS_MIN: usize = 16;
+const SHARDS_MAX: usize = 4096;
+/// How many asks of one transaction are kept on the stack.
+const INLINE: usize = 4;
+
+/// Buckets in memory, for any number of threads.
+///
+/// All memory it will ever use is reserved when it is made, and taken from the system only as
+/// keys come; under the cap the key that owes least is forgotten first, and counted.
+pub struct MemoryStore<A: Algorithm> {
+    shards: Box<[Shard<A>]>,
+}
+
+/// On a cache line of its own, so that shards do not disturb each other.
+#[repr(align(128))]
+struct Shard<A: Algorithm> {
+    /// Where the region is and how many homes it has, for asking for a cache line without the
+    /// lock. Only ever a hint.
+    address: usize,
+    capacity: AtomicUsize,
+    inside: Lock<Inside<A>>,
+}
+
+struct Inside<A: Algorithm> {
+    region: Region<A>,
+    book: Arc<A::Book>,
+}
+
+/// What a store holds, and what became of keys for want of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// How many keys are in memory, also those that may be forgotten for free.
+    pub keys: usize,
+    /// What was lost.
+    pub tally: Tally,
+}
+
+impl<A: Algorithm> MemoryStore<A> {
+    /// A store that never takes more than about `memory` bytes. Fails where the system will not
+    /// reserve them.
+    pub fn new(book: Arc<A::Book>, memory: usize) -> io::Result<Self> {
+        let memory = memory.max(MEMORY_MIN);
+        let count = (memory / SHARD_BYTES).clamp(SHARDS_MIN, SHARDS_MAX).next_power_of_two();
+        let slots = memory / count / Region::<A>::SLOT_BYTES;
+        let shards = (0..count)
+            .map(|_| Shard::new(Arc::clone(&book), slots.max(SLOTS_MIN)))
+            .collect::<io::Result<_>>()?;
+        Ok(Self { shards })
+    }
+
+    /// What it holds now.
+    pub fn held(&self) -> Held {
+        let mut held = Held::default();
+        for shard in &self.shards {
+            let inside = shard.inside.lock();
+            let tally = inside.region.tally();
+            held.keys += inside.region.len();
+            held.tally.evicted += tally.evicted;
+            held.tally.tokens_forgiven += tally.tokens_forgiven;
+            held.tally.turned_away += tally.turned_away;
+        }
+        held
+    }
+
+    fn shard_of(&self, question: &Question<A>) -> &Shard<A> {
+        &self.shards[self.shard(question)]
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
+    fn shard(&self, question: &Question<A>) -> usize {
+        question.bucket.get() as usize & (self.shards.len() - 1)
+    }
+
+    fn touch(&self, questions: &[Question<A>]) {
+        for question in questions {
+            self.shard_of(question).touch(question.bucket.get());
+        }
+    }
+
+    /// Decides a transaction over several buckets.
+    fn transact(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
+        let mut shards: SmallVec<[usize; INLINE]> =
+            questions.iter().map(|q| self.shard(q)).collect();
+        // Everyone locks in this order, so nobody waits in a circle.
+        shards.sort_unstable();
+        shards.dedup();
+        let mut locked: SmallVec<[Guard<'_, Inside<A>>; INLINE]> =
+            shards.iter().map(|&shard| self.shards[shard].inside.lock()).collect();
+        let position = |question| shards.binary_search(&self.shard(question)).unwrap_or_default();
+
+        let mut changes: SmallVec<[Change<A::Cell>; INLINE]> = SmallVec::new();
+        let mut vetoed = false;
+        for (question, outcome) in questions.iter().zip(&mut *outcomes) {
+            let change;
+            (*outcome, change, _) = locked[position(question)].decide(question, now);
+            vetoed |= A::vetoes(&question.ask, outcome);
+            changes.push(change);
+        }
+        for (question, change) in questions.iter().zip(changes) {
+            if !vetoed || matches!(change, Change::Mark(_)) {
+                let (inside, key) = (&mut locked[position(question)], question.bucket.get());
+                // Another change may have moved it since it was found.
+                let place = inside.region.find(key);
+                inside.apply(key, place, change, now);
+            }
+        }
+        for (shard, inside) in shards.iter().zip(&locked) {
+            self.shards[*shard].capacity.store(inside.region.capacity(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl<A: Algorithm> Store<A> for MemoryStore<A> {
+    fn decide(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
+        if questions.len() > 1 {
+            self.touch(questions);
+        }
+        let mut rest = outcomes;
+        for transaction in questions.chunk_by(|_, next| next.joined) {
+            let (these, behind) = rest.split_at_mut(transaction.len());
+            match (transaction, &mut *these) {
+                ([question], [outcome]) => *outcome = self.shard_of(question).answer(question, now),
+                _ => self.transact(transaction, these, now),
+            }
+            rest = behind;
+        }
+    }
+
+    fn install(&self, book: Arc<A::Book>, moved: &[Question<A>], at: Moment) {
+        for shard in &self.shards {
+            let mut inside = shard.inside.lock();
+            if A::differ(&inside.book, &book) {
+                inside.region.rewrite(|cell| A::carry_over(&book, cell, None, at));
+            }
+            inside.book = Arc::clone(&book);
+        }
+        for question in moved {
+            self.shard_of(question).inside.lock().carry_over(question, at);
+        }
+    }
+}
+
+impl<A: Algorithm> Shard<A> {
+    fn new(book: Arc<A::Book>, slots: usize) -> io::Result<Self> {
+        let region = Region::new(slots)?;
+        Ok(Self {
+            address: region.address(),
+            capacity: AtomicUsize::new(region.capacity()),
+            inside: Lock::new(Inside { region, book }),
+        })
+    }
+
+    /// Decides a transaction over this one bucket. An ask that is denied changes nothing by
+    /// itself, so there is nothing to take back.
+    #[inline(always)]
+    fn answer(&self, question: &Question<A>, now: Moment) -> A::Outcome {
+        let mut inside = self.inside.lock();
+        let (outcome, change, place) = inside.decide(question, now);
+        inside.apply(question.bucket.get(), place, change, now);
+        if place == Place::Absent {
+            self.capacity.store(inside.region.capacity(), Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    #[inline(always)]
+    fn touch(&self, key: u128) {
+        let home = home(key, self.capacity.load(Ordering::Relaxed));
+        prefetch(self.address + home * Region::<A>::SLOT_BYTES);
+    }
+}
+
+impl<A: Algorithm> Inside<A> {
+    /// The answer, what is to become of the cell, and where it is.
+    #[inline(always)]
+    fn decide(
+        &mut self,
+        question: &Question<A>,
+        now: Moment,
+    ) -> (A::Outcome, Change<A::Cell>, Place) {
+        let key = question.bucket.get();
+        let place = self.region.find(key);
+        let cell = match place {
+            Place::At(slot) => Some(self.region.cell(slot)),
+            Place::Absent => None,
+        };
+        let (outcome, change) = A::decide(&self.book, cell, &question.ask, now);
+        let is_new = cell.is_none() && matches!(change, Change::Put(_));
+        if is_new && !self.region.make_room(&self.book, key, now) {
+            let wait = self.region.turn_away().since(now);
+            return (A::turn_away(&self.book, &question.ask, wait), Change::Keep, place);
+        }
+        (outcome, change, place)
+    }
+
+    #[inline(always)]
+    fn apply(&mut self, key: u128, place: Place, change: Change<A::Cell>, now: Moment) {
+        match (change, place) {
+            (Change::Put(cell) | Change::Mark(cell), Place::At(slot)) => {
+                self.region.set_cell(slot, cell);
+            }
+            (Change::Put(cell), Place::Absent) => {
+                self.region.insert(&self.book, key, cell, now);
+            }
+            (Change::Remove, Place::At(slot)) => self.region.remove(slot),
+            (Change::Keep, _) | (Change::Remove | Change::Mark(_), Place::Absent) => {}
+        }
+    }
+
+    fn carry_over(&mut self, question: &Question<A>, at: Moment) {
+        if let Place::At(slot) = self.region.find(question.bucket.get()) {
+            let cell = self.region.cell(slot);
+            self.region.set_cell(slot, A::carry_over(&self.book, cell, Some(&question.ask), at));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Where buckets are kept, and decided over.
+//!
+//! A store is asked many questions at once: a slice of [`Question`]s, some of which belong
+//! together as one transaction. It sees fingerprints, never names.
+
+mod fingerprint;
+mod memory;
+mod prefetch;
+mod region;
+mod sync;
+
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+
+pub use fingerprint::{Fingerprint, Secret};
+pub use memory::{Held, MEMORY_MIN, MemoryStore};
+pub use region::Tally;
+
+use std::sync::Arc;
+
+use crate::Moment;
+use crate::algorithm::Algorithm;
+
+/// One ask of one bucket.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<A: Algorithm> {
+    /// The bucket.
+    pub bucket: Fingerprint,
+    /// What is asked of it.
+    pub ask: A::Ask,
+    /// Whether this belongs to the same transaction as the question before it.
+    pub joined: bool,
+}
+
+/// Something that decides over buckets.
+pub trait Store<A: Algorithm> {
+    /// Answers every question, in order. Questions that are joined are one transaction: if one of
+    /// them is denied, none of them changes anything, and no other caller sees them half done. No
+    /// bucket may occur twice in one transaction.
+    ///
+    /// `outcomes` is as long as `questions`; what it held before is lost.
+    fn decide(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment);
+
+    /// Replaces the rules that cells are read by, as of `at`. Buckets under a rule that has a
+    /// successor, and those in `moved`, carry over what was spent.
+    fn install(&self, book: Arc<A::Book>, moved: &[Question<A>], at: Moment);
+}

@@ -1,0 +1,332 @@
+//! One shard's cells: an open-addressing table that is kept in order.
+//!
+//! Slots are sorted by key, with gaps. A key's home is `key * capacity / 2^128`, so homes are
+//! sorted as keys are; a key that finds its home taken stands in the next free slot behind, and
+//! whoever is passed by a smaller key moves up. A search starts at the home and ends at the first
+//! larger key or gap. Because order does not depend on capacity, the table grows in place, by a
+//! quarter at a time, in one pass over memory that was reserved at the start: nothing is
+//! allocated, ever, and between 70 % and 87.5 % of the slots in use are taken.
+
+use std::io;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use memmap2::{MmapMut, MmapOptions};
+
+use crate::Moment;
+use crate::algorithm::{Algorithm, Cell, Standing};
+
+/// A slot is never empty while its key is not zero; fingerprints never are.
+const NO_KEY: u128 = 0;
+const KEY_BYTES: usize = 16;
+/// Homes that a new table starts with.
+const CAPACITY_MIN: usize = 64;
+/// Slots behind the last home, for keys that were pushed past it. Being pushed this far takes a
+/// coincidence that no hash of real keys will produce.
+const TAIL_SLOTS: usize = 128;
+/// Added to every region, never used: regions a power of two apart would all begin in the same few
+/// sets of the processor's cache, and small tables would push each other out of it.
+const STAGGER_BYTES: usize = 4096 + 64;
+/// The smallest region there is, in slots.
+pub(super) const SLOTS_MIN: usize = 4 * TAIL_SLOTS;
+/// How many neighbours are looked at for one that may be forgotten.
+const NEIGHBOURS: usize = 32;
+
+pub(super) struct Region<A: Algorithm> {
+    bytes: MmapMut,
+    /// How many homes there are now.
+    capacity: usize,
+    capacity_max: usize,
+    /// How many keys there are.
+    len: usize,
+    /// While memory is full of keys that must not be forgotten: when the first of them may be.
+    room_at: Moment,
+    tally: Tally,
+    algorithm: PhantomData<A>,
+}
+
+/// What became of keys for want of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Keys that were forgotten although they owed something.
+    pub evicted: u64,
+    /// Tokens they owed.
+    pub tokens_forgiven: u64,
+    /// Asks that were denied because nothing could be forgotten for them.
+    pub turned_away: u64,
+}
+
+/// Where a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    At(usize),
+    Absent,
+}
+
+impl<A: Algorithm> Region<A> {
+    pub(super) const SLOT_BYTES: usize = KEY_BYTES + A::Cell::BYTES;
+
+    /// Reserves room for `slots` keys; memory is taken as keys come.
+    pub(super) fn new(slots: usize) -> io::Result<Self> {
+        let slots = slots.max(SLOTS_MIN);
+        let len = slots * Self::SLOT_BYTES + STAGGER_BYTES;
+        let bytes = MmapOptions::new().len(len).no_reserve_swap().map_anon()?;
+        // A huge page would make memory resident long before there are keys to fill it.
+        #[cfg(target_os = "linux")]
+        let _advice_only = bytes.advise(memmap2::Advice::NoHugePage);
+        Ok(Self {
+            bytes,
+            capacity: CAPACITY_MIN,
+            capacity_max: slots - TAIL_SLOTS,
+            len: 0,
+            room_at: Moment::EPOCH,
+            tally: Tally::default(),
+            algorithm: PhantomData,
+        })
+    }
+
+    pub(super) fn address(&self) -> usize {
+        self.bytes.as_ptr() as usize
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    #[inline(always)]
+    pub(super) fn find(&self, key: u128) -> Place {
+        let slot = self.seek(key);
+        if self.key(slot) == key { Place::At(slot) } else { Place::Absent }
+    }
+
+    /// Where the key is, or would be put.
+    #[inline(always)]
+    fn seek(&self, key: u128) -> usize {
+        let mut slot = home(key, self.capacity);
+        // Wrapping, so that "no key" counts as larger than any.
+        while self.key(slot).wrapping_sub(1) < key.wrapping_sub(1) {
+            slot += 1;
+        }
+        slot
+    }
+
+    #[inline(always)]
+    pub(super) fn cell(&self, slot: usize) -> A::Cell {
+        A::Cell::read(&self.bytes[slot * Self::SLOT_BYTES + KEY_BYTES..])
+    }
+
+    #[inline(always)]
+    pub(super) fn set_cell(&mut self, slot: usize, cell: A::Cell) {
+        cell.write(&mut self.bytes[slot * Self::SLOT_BYTES + KEY_BYTES..]);
+    }
+
+    /// Makes sure that one more key may be put near the home of `key`. Refuses if memory is full
+    /// and nothing may be forgotten; [`Self::room_at`] then says until when.
+    pub(super) fn make_room(&mut self, book: &A::Book, key: u128, now: Moment) -> bool {
+        if self.len < load_max(self.capacity) {
+            return true;
+        }
+        if self.capacity < self.capacity_max {
+            self.grow(book, now);
+            return true;
+        }
+        now >= self.room_at && self.forget_least(book, key, now)
+    }
+
+    pub(super) fn turn_away(&mut self) -> Moment {
+        self.tally.turned_away += 1;
+        self.room_at
+    }
+
+    /// Puts a key that [`Self::find`] did not find.
+    pub(super) fn insert(&mut self, book: &A::Book, key: u128, cell: A::Cell, now: Moment) {
+        loop {
+            let slot = self.seek(key);
+            if let Some(gap) = self.gap_from(book, slot, now) {
+                self.len += usize::from(self.key(gap) == NO_KEY);
+                let moved = self.range(slot..gap);
+                self.bytes.copy_within(moved, (slot + 1) * Self::SLOT_BYTES);
+                self.set_key(slot, key);
+                self.set_cell(slot, cell);
+                return;
+            }
+            // The run reaches the end of the table: shorten it.
+            self.forget_in_last_run(book, now);
+        }
+    }
+
+    /// The first slot from `slot` on that is free, or holds a key that may be forgotten for free.
+    fn gap_from(&self, book: &A::Book, slot: usize, now: Moment) -> Option<usize> {
+        (slot..self.end())
+            .find(|&gap| self.key(gap) == NO_KEY || A::is_idle(book, &self.cell(gap), now))
+    }
+
+    pub(super) fn remove(&mut self, slot: usize) {
+        let mut last = slot;
+        loop {
+            let next = self.key(last + 1);
+            if next == NO_KEY || home(next, self.capacity) == last + 1 {
+                break;
+            }
+            last += 1;
+        }
+        let moved = self.range(slot + 1..last + 1);
+        self.bytes.copy_within(moved, slot * Self::SLOT_BYTES);
+        self.set_key(last, NO_KEY);
+        self.len -= 1;
+    }
+
+    /// Changes every cell, for a new book of rules.
+    pub(super) fn rewrite(&mut self, mut change: impl FnMut(A::Cell) -> A::Cell) {
+        for slot in 0..self.end() {
+            if self.key(slot) != NO_KEY {
+                let cell = change(self.cell(slot));
+                self.set_cell(slot, cell);
+            }
+        }
+    }
+
+    /// Forgets what may be forgotten for free and, if that is not enough, takes more memory.
+    fn grow(&mut self, book: &A::Book, now: Moment) {
+        let live = self.slots().filter(|&slot| !A::is_idle(book, &self.cell(slot), now)).count();
+        let enough = self.capacity - self.capacity / 4;
+        let capacity =
+            if live <= enough { self.capacity } else { self.capacity + self.capacity / 4 };
+        let capacity = capacity.min(self.capacity_max);
+        let (old_end, new_end) = (self.end(), end(capacity));
+        let mut write = new_end;
+        for read in (0..old_end).rev() {
+            if self.key(read) != NO_KEY {
+                if !A::is_idle(book, &self.cell(read), now) {
+                    write -= 1;
+                    self.copy_slot(read, write);
+                }
+                if read != write {
+                    self.set_key(read, NO_KEY);
+                }
+            }
+        }
+        self.capacity = capacity;
+        self.spread(write..new_end);
+    }
+
+    /// Moves keys, packed at the end, forward to their homes or the next slot behind.
+    fn spread(&mut self, packed: Range<usize>) {
+        let mut next = 0;
+        self.len = 0;
+        for read in packed {
+            let slot = next.max(home(self.key(read), self.capacity));
+            if slot > read {
+                // They do not all fit behind the last home; see `TAIL_SLOTS`.
+                self.set_key(read, NO_KEY);
+                self.tally.evicted += 1;
+                continue;
+            }
+            if slot < read {
+                self.copy_slot(read, slot);
+                self.set_key(read, NO_KEY);
+            }
+            self.len += 1;
+            next = slot + 1;
+        }
+    }
+
+    /// Forgets the neighbour of `key` that owes least, or else any key of the region that may be
+    /// forgotten.
+    fn forget_least(&mut self, book: &A::Book, key: u128, now: Moment) -> bool {
+        let middle = home(key, self.capacity);
+        let near = middle.saturating_sub(NEIGHBOURS / 2)..(middle + NEIGHBOURS / 2).min(self.end());
+        if let Some((slot, standing)) = self.least(book, near, now) {
+            self.forget(slot, standing);
+            return true;
+        }
+        if let Some((slot, standing)) = self.least(book, 0..self.end(), now) {
+            self.forget(slot, standing);
+            return true;
+        }
+        let first = self.slots().map(|slot| A::idle_at(book, &self.cell(slot))).min();
+        self.room_at = first.unwrap_or(now);
+        false
+    }
+
+    /// Unlike [`Self::forget_least`] this cannot be refused: it is for a run that is too long.
+    fn forget_in_last_run(&mut self, book: &A::Book, now: Moment) {
+        let slot = self.end() - 1;
+        let standing = A::standing(book, &self.cell(slot), now);
+        self.forget(slot, standing);
+    }
+
+    fn least(&self, book: &A::Book, slots: Range<usize>, now: Moment) -> Option<(usize, Standing)> {
+        slots
+            .filter(|&slot| self.key(slot) != NO_KEY)
+            .map(|slot| (slot, A::standing(book, &self.cell(slot), now)))
+            .filter(|(_, standing)| !standing.denied)
+            .min_by(|(_, a), (_, b)| a.owes.total_cmp(&b.owes))
+    }
+
+    fn forget(&mut self, slot: usize, standing: Standing) {
+        if standing.owes > 0.0 {
+            self.tally.evicted += 1;
+            self.tally.tokens_forgiven += standing.tokens;
+        }
+        self.remove(slot);
+    }
+
+    fn slots(&self) -> impl Iterator<Item = usize> {
+        (0..self.end()).filter(|&slot| self.key(slot) != NO_KEY)
+    }
+
+    fn end(&self) -> usize {
+        end(self.capacity)
+    }
+
+    fn range(&self, slots: Range<usize>) -> Range<usize> {
+        slots.start * Self::SLOT_BYTES..slots.end * Self::SLOT_BYTES
+    }
+
+    #[inline(always)]
+    fn key(&self, slot: usize) -> u128 {
+        let bytes = self.bytes[slot * Self::SLOT_BYTES..].first_chunk();
+        bytes.map_or(NO_KEY, |bytes| u128::from_ne_bytes(*bytes))
+    }
+
+    fn set_key(&mut self, slot: usize, key: u128) {
+        if let Some(bytes) = self.bytes[slot * Self::SLOT_BYTES..].first_chunk_mut() {
+            *bytes = key.to_ne_bytes();
+        }
+    }
+
+    fn copy_slot(&mut self, from: usize, to: usize) {
+        let from = self.range(from..from + 1);
+        self.bytes.copy_within(from, to * Self::SLOT_BYTES);
+    }
+}
+
+/// Where a key belongs among `capacity` homes.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the product's upper half is below capacity")]
+pub(super) fn home(key: u128, capacity: usize) -> usize {
+    ((key >> 64) * capacity as u128 >> 64) as usize
+}
+
+/// The slot behind the last that a key can stand in. It stays free, so that every search ends.
+const fn end(capacity: usize) -> usize {
+    capacity + TAIL_SLOTS - 1
+}
+
+/// How many keys a table of this capacity holds before it grows.
+const fn load_max(capacity: usize) -> usize {
+    capacity - capacity / 8
+}
+
+#[cfg(test)]
+#[path = "region_tests.rs"]
+mod tests;

@@ -1,0 +1,1 @@
+//! The table against a sorted map that does the same.

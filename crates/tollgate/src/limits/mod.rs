@@ -1,1 +1,217 @@
 //! Names, id formats, defaults and overrides, and the files that hold them.
+//!
+//! A defaults file says what each name allows to everybody, an overrides file what it allows to
+//! some. Both are read as a whole, strictly, and every problem is reported at once:
+//!
+//! ```
+//! use tollgate::limits::{Limits, Source};
+//!
+//! let defaults = Source { name: "limits.yaml", text: "
+//! NewOrdersPerAccount:
+//!   burst: 300
+//!   count: 300
+//!   period: 180m
+//! " };
+//! let overrides = Source { name: "overrides.yaml", text: "
+//! NewOrdersPerAccount:12345678: {burst: 300, count: 600, period: 180m}
+//! " };
+//! let limits = Limits::parse(&defaults, Some(&overrides))?;
+//! let orders = limits.named("NewOrdersPerAccount").ok_or("it is there")?;
+//! assert_eq!(orders.limit_for("12345678").map(ToString::to_string), Some("600 per 3h, burst 300".into()));
+//! assert_eq!(orders.limit_for("1").map(ToString::to_string), Some("300 per 3h".into()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod change;
+mod defaults;
+mod domain;
+mod draft;
+mod duration;
+mod fault;
+mod field;
+mod id;
+mod limit;
+mod name;
+mod overrides;
+#[cfg(test)]
+mod tests;
+mod yaml;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+pub use change::{Change, Effect, changes};
+pub use domain::{DomainError, FQDN_SET_NAMES_MAX};
+pub use draft::{NAMES_MAX, OVERRIDES_MAX};
+pub use duration::{DurationError, parse_duration};
+pub use fault::{FAULTS_MAX, Fault, Faults};
+pub use field::COMMENT_BYTES_MAX;
+pub use id::{ID_BYTES_MAX, IdBuffer, IdError, IdFormat, IdFormatError};
+pub use limit::Limit;
+pub use name::NAME_BYTES_MAX;
+pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX};
+
+/// A text and what to call it in faults.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The name of the file.
+    pub name: &'a str,
+    /// What is in it.
+    pub text: &'a str,
+}
+
+/// Where a limit was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    file: Arc<str>,
+    line: u32,
+}
+
+impl Origin {
+    /// The file, by the name of its [`Source`].
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The line, from 1.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+}
+
+/// `limits.yaml:3`
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// What a name allows to every id without an override.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultLimit {
+    /// How much.
+    pub limit: Limit,
+    /// Where it was written.
+    pub origin: Origin,
+}
+
+/// What a name allows to one id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// The id in its one spelling.
+    pub id: Box<str>,
+    /// How much.
+    pub limit: Limit,
+    /// Where it was written.
+    pub origin: Origin,
+    /// Why, if the file says so.
+    pub comment: Option<Box<str>>,
+}
+
+/// Everything that is limited under one name: a default, overrides, or both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedLimit {
+    name: Box<str>,
+    number: Option<u32>,
+    id_format: IdFormat,
+    default: Option<DefaultLimit>,
+    /// By id.
+    overrides: Vec<Override>,
+}
+
+impl NamedLimit {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number that stands for the name in bucket keys.
+    pub fn number(&self) -> Option<u32> {
+        self.number
+    }
+
+    /// What its ids look like.
+    pub fn id_format(&self) -> IdFormat {
+        self.id_format
+    }
+
+    /// What it allows to ids without an override.
+    pub fn default(&self) -> Option<&DefaultLimit> {
+        self.default.as_ref()
+    }
+
+    /// What it allows to some, sorted by id.
+    pub fn overrides(&self) -> &[Override] {
+        &self.overrides
+    }
+
+    /// The override for an id in its one spelling.
+    pub fn override_for(&self, id: &str) -> Option<&Override> {
+        let found = self.overrides.binary_search_by(|other| (*other.id).cmp(id));
+        found.ok().and_then(|index| self.overrides.get(index))
+    }
+
+    /// What applies to an id in its one spelling: its override, else the default, else nothing.
+    pub fn limit_for(&self, id: &str) -> Option<&Limit> {
+        let default = || self.default.as_ref().map(|default| &default.limit);
+        self.override_for(id).map(|over| &over.limit).or_else(default)
+    }
+}
+
+/// Something legal that is likely not meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// Where it is.
+    pub origin: Origin,
+    /// What it is.
+    pub text: Box<str>,
+}
+
+/// `limits.yaml:3: ..`
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.origin, self.text)
+    }
+}
+
+/// A valid set of limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    names: Vec<NamedLimit>,
+    places: HashMap<Box<str>, usize>,
+    hints: Vec<Hint>,
+}
+
+impl Limits {
+    /// The limits that the files say. Refuses whatever it does not fully understand, and then
+    /// tells everything that is wrong with either file.
+    pub fn parse(defaults: &Source<'_>, overrides: Option<&Source<'_>>) -> Result<Self, Faults> {
+        draft::parse(defaults, overrides)
+    }
+
+    /// What is limited under `name`.
+    pub fn named(&self, name: &str) -> Option<&NamedLimit> {
+        self.places.get(name).and_then(|place| self.names.get(*place))
+    }
+
+    /// Everything that is limited: in the order of the defaults file, then known names that only
+    /// have overrides, by number.
+    pub fn iter(&self) -> std::slice::Iter<'_, NamedLimit> {
+        self.names.iter()
+    }
+
+    /// What is legal but likely not meant, for whoever checks the files by hand.
+    pub fn hints(&self) -> &[Hint] {
+        &self.hints
+    }
+}
+
+impl<'a> IntoIterator for &'a Limits {
+    type Item = &'a NamedLimit;
+    type IntoIter = std::slice::Iter<'a, NamedLimit>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}

@@ -1,0 +1,141 @@
+//! The defaults file: `Name: {burst, count, period}`, and for names of one's own `id` and `number`.
+
+use std::collections::HashMap;
+
+use super::draft::{Draft, DraftName, NAMES_MAX};
+use super::fault::{Report, Span};
+use super::field::{self, Fields, describe, found, whole_number};
+use super::name::{self, KNOWN_NAMES, KnownName, check_name, nearest};
+use super::yaml::{Pair, Tree, Value};
+use super::{DefaultLimit, Hint, IdFormat, Origin};
+
+const FIELDS: [&str; 5] = ["burst", "count", "period", "id", "number"];
+const EXPECTED: &str =
+    "expected limits such as `NewOrdersPerAccount: {burst: 20, count: 20, period: 1s}`";
+
+/// Which numbers are taken, and where the declaration is.
+type Numbers = HashMap<u32, u32>;
+
+/// Declares in `draft` what the file says.
+pub(super) fn read(tree: &Tree<'_>, draft: &mut Draft, report: &mut Report<'_>) {
+    draft.lacks_names = !tree.is_whole;
+    let Some(pairs) = entries(tree, report) else { return };
+    let mut numbers = Numbers::new();
+    for pair in pairs {
+        if draft.is_full() {
+            let message = format!("there are more than {NAMES_MAX} names");
+            report.fault(pair.key.span, message, "use overrides for what differs by id");
+            return;
+        }
+        read_entry(pair, &mut numbers, draft, report);
+    }
+}
+
+/// The entries of a mapping. Reports a document that is something else, or nothing.
+fn entries<'t, 'a>(tree: &'t Tree<'a>, report: &mut Report<'_>) -> Option<&'t [Pair<'a>]> {
+    let (span, message) = match &tree.root {
+        Some(root) => match &root.value {
+            Value::Mapping(pairs) if !pairs.is_empty() || !tree.is_whole => return Some(pairs),
+            Value::Refused => return None,
+            Value::Mapping(_) | Value::Null => (root.span, "the document is empty".into()),
+            _ => (root.span, format!("the document is {}", describe(root))),
+        },
+        None if tree.is_whole => {
+            (Span { line: 1, column: 1, length: 1 }, "the document is empty".into())
+        }
+        None => return None,
+    };
+    report.fault(span, message, EXPECTED);
+    None
+}
+
+fn read_entry(pair: &Pair<'_>, numbers: &mut Numbers, draft: &mut Draft, report: &mut Report<'_>) {
+    let Pair { key, value } = pair;
+    let checked = check_name(&key.text);
+    if let Err(error) = checked {
+        report.fault(key.span, error.to_string(), error.help());
+    }
+    let known = name::known_name(&key.text);
+    let fields = Fields::read(key.into(), value, &FIELDS, report);
+    let (mut limit, mut number, mut id_format) = (None, None, None);
+    if let Some(fields) = &fields {
+        limit = fields.limit(report);
+        id_format = fields.find("id").and_then(|pair| read_id_format(pair, known, report));
+        number = fields.find("number").and_then(|pair| read_number(pair, known, numbers, report));
+    }
+    if checked.is_err() {
+        return;
+    }
+    let origin = Origin { file: report.file().clone(), line: key.span.line };
+    if known.is_none()
+        && let Some(near) = name::near_known_name(&key.text)
+    {
+        let text = format!("`{}` is a name of your own; did you mean `{near}`?", key.text);
+        draft.hints.push(Hint { origin: origin.clone(), text: text.into() });
+    }
+    draft.declare(DraftName {
+        name: (*key.text).into(),
+        number: known.map(|known| known.number).or(number),
+        id_format: known.map(|known| known.id_format).or(id_format).unwrap_or_default(),
+        default: limit.map(|limit| DefaultLimit { limit, origin }),
+        overrides: Vec::new(),
+    });
+}
+
+fn read_id_format(
+    pair: &Pair<'_>,
+    known: Option<KnownName>,
+    report: &mut Report<'_>,
+) -> Option<IdFormat> {
+    let span = pair.value.span;
+    let text = field::text(pair, "expected an id format such as ipAddress", report)?;
+    let Ok(format) = text.parse() else {
+        let help = match nearest(text, IdFormat::ALL.iter().map(|format| format.name())) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("expected {}", IdFormat::ALL.map(IdFormat::name).join(", ")),
+        };
+        report.fault(span, format!("unknown id format `{}`", found(text)), help);
+        return None;
+    };
+    match known {
+        Some(known) if known.id_format != format => {
+            let message = format!("the ids of `{}` are {}", known.name, known.id_format);
+            report.fault(span, message, "leave the field out, or use another name");
+            None
+        }
+        _ => Some(format),
+    }
+}
+
+fn read_number(
+    pair: &Pair<'_>,
+    known: Option<KnownName>,
+    numbers: &mut Numbers,
+    report: &mut Report<'_>,
+) -> Option<u32> {
+    let span = pair.value.span;
+    let number = whole_number(pair, u32::MAX.into(), report)?;
+    let number = u32::try_from(number).ok()?;
+    let mut refuse = |message: String, help: &str| {
+        report.fault(span, message, help);
+        None
+    };
+    if let Some(known) = known {
+        if known.number == number {
+            return Some(number);
+        }
+        let message = format!("the number of `{}` is {}", known.name, known.number);
+        return refuse(message, "leave the field out, or use another name");
+    }
+    if let Some(owner) = KNOWN_NAMES.iter().find(|known| known.number == number) {
+        let message = format!("the number {number} stands for `{}`", owner.name);
+        return refuse(message, "use another number");
+    }
+    if let Some(line) = numbers.insert(number, span.line) {
+        return refuse(
+            format!("the number {number} is taken on line {line}"),
+            "use another number",
+        );
+    }
+    Some(number)
+}

@@ -1,0 +1,155 @@
+//! The limits while their files are being read, when some may still turn out to be wrong.
+
+use std::collections::HashMap;
+
+use super::fault::{Faults, Report, Span};
+use super::name::{self, KNOWN_NAMES};
+use super::{
+    DefaultLimit, Hint, IdFormat, Limit, Limits, NamedLimit, Origin, Override, Source, defaults,
+    overrides, yaml,
+};
+
+/// How many names there can be.
+pub const NAMES_MAX: usize = 1 << 16;
+/// How many overrides there can be.
+pub const OVERRIDES_MAX: usize = 1 << 20;
+
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    /// Those of the defaults file first.
+    names: Vec<DraftName>,
+    places: HashMap<Box<str>, usize>,
+    overrides: usize,
+    /// Whether part of the defaults file could not be read, so that names may be missing.
+    pub(super) lacks_names: bool,
+    pub(super) hints: Vec<Hint>,
+}
+
+#[derive(Debug)]
+pub(super) struct DraftName {
+    pub(super) name: Box<str>,
+    pub(super) number: Option<u32>,
+    pub(super) id_format: IdFormat,
+    pub(super) default: Option<DefaultLimit>,
+    pub(super) overrides: Vec<DraftOverride>,
+}
+
+/// An override whose id is right, though its limit may not be.
+#[derive(Debug)]
+pub(super) struct DraftOverride {
+    pub(super) id: Box<str>,
+    pub(super) span: Span,
+    pub(super) limit: Option<Limit>,
+    pub(super) comment: Option<Box<str>>,
+}
+
+pub(super) fn parse(
+    defaults: &Source<'_>,
+    overrides: Option<&Source<'_>>,
+) -> Result<Limits, Faults> {
+    let mut draft = Draft::default();
+    let mut defaults_report = Report::new(defaults);
+    let tree = yaml::read(defaults.text, &mut defaults_report);
+    defaults::read(&tree, &mut draft, &mut defaults_report);
+
+    let overrides_report = overrides.map(|source| {
+        let mut report = Report::new(source);
+        let tree = yaml::read(source.text, &mut report);
+        overrides::read(&tree, &mut draft, &mut report);
+        draft.sort_overrides(&mut report);
+        report
+    });
+    let file = overrides_report.as_ref().map_or("", |report| report.file()).into();
+    Faults::check([Some(defaults_report), overrides_report].into_iter().flatten())?;
+    Ok(draft.finish(&file))
+}
+
+impl Draft {
+    pub(super) fn declare(&mut self, name: DraftName) {
+        self.places.insert(name.name.clone(), self.names.len());
+        self.names.push(name);
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.names.len() >= NAMES_MAX
+    }
+
+    /// The place of a name that can have overrides: one that was declared, or one that is known.
+    pub(super) fn place(&mut self, name: &str) -> Option<usize> {
+        if let Some(place) = self.places.get(name) {
+            return Some(*place);
+        }
+        let known = name::known_name(name)?;
+        self.declare(DraftName {
+            name: name.into(),
+            number: Some(known.number),
+            id_format: known.id_format,
+            default: None,
+            overrides: Vec::new(),
+        });
+        self.places.get(name).copied()
+    }
+
+    pub(super) fn id_format(&self, place: usize) -> IdFormat {
+        self.names.get(place).map(|name| name.id_format).unwrap_or_default()
+    }
+
+    /// Adds an override, unless there are too many.
+    pub(super) fn add_override(&mut self, place: usize, draft: DraftOverride) -> bool {
+        self.overrides = self.overrides.saturating_add(1);
+        if let Some(name) = self.names.get_mut(place) {
+            name.overrides.push(draft);
+        }
+        self.overrides <= OVERRIDES_MAX
+    }
+
+    /// The name that `name` is likely a misspelling of.
+    pub(super) fn nearest_name(&self, name: &str) -> Option<&str> {
+        let declared = self.names.iter().map(|declared| &*declared.name);
+        name::nearest(name, declared.chain(KNOWN_NAMES.iter().map(|known| known.name)))
+    }
+
+    /// Sorts the overrides by id, which brings two for the same id together.
+    fn sort_overrides(&mut self, report: &mut Report<'_>) {
+        for name in &mut self.names {
+            // The sort is stable: of two equal ids, the first in the file stays the first.
+            name.overrides.sort_by(|a, b| a.id.cmp(&b.id));
+            for chunk in name.overrides.chunk_by(|a, b| a.id == b.id) {
+                let [first, again @ ..] = chunk else { continue };
+                for second in again {
+                    let message = format!("`{}:{}` is overridden twice", name.name, second.id);
+                    let help = format!("it is on line {} already", first.span.line);
+                    report.fault(second.span, message, help);
+                }
+            }
+        }
+    }
+
+    /// What has no fault. `file` is where the overrides come from.
+    fn finish(mut self, file: &std::sync::Arc<str>) -> Limits {
+        let only_overridden = |name: &DraftName| name.default.is_none();
+        // Known names that only have overrides come last, in an order that no file decides.
+        self.names.sort_by_key(|name| only_overridden(name).then_some(name.number));
+        let names: Vec<_> = self.names.into_iter().map(|name| name.finish(file)).collect();
+        let place = |(place, named): (usize, &NamedLimit)| (named.name.clone(), place);
+        let places = names.iter().enumerate().map(place).collect();
+        Limits { names, places, hints: self.hints }
+    }
+}
+
+impl DraftName {
+    fn finish(self, file: &std::sync::Arc<str>) -> NamedLimit {
+        let finish = |draft: DraftOverride| {
+            let origin = Origin { file: file.clone(), line: draft.span.line };
+            let DraftOverride { id, limit, comment, .. } = draft;
+            limit.map(|limit| Override { id, limit, origin, comment })
+        };
+        NamedLimit {
+            name: self.name,
+            number: self.number,
+            id_format: self.id_format,
+            default: self.default,
+            overrides: self.overrides.into_iter().filter_map(finish).collect(),
+        }
+    }
+}

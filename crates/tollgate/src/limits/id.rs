@@ -1,0 +1,271 @@
+//! Who a limit counts for: the formats of ids, and the one spelling that each id has.
+//!
+//! Ids are brought to that spelling on both sides, in files and in asks, so that an override
+//! matches however it was written. On the way of an ask nothing is allocated: the spelling is
+//! most often what was given, and otherwise is written into the caller's [`IdBuffer`].
+#![warn(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
+
+use std::fmt::{self, Write};
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+
+use super::domain::{self, DOMAIN_BYTES_MAX, DomainError};
+
+/// The longest id there is, in bytes. Only a list of domains may be longer, since what is kept of
+/// it is a hash.
+pub const ID_BYTES_MAX: usize = 512;
+
+/// The size of the ranges that IPv6 addresses are counted by: what one subscriber is given.
+const RANGE_PREFIX_BITS: u8 = 48;
+const IPV6_BITS: u8 = 128;
+/// The longest `u64` has twenty digits.
+const REG_ID_BYTES_MAX: usize = 20;
+/// The longest spelling that may have to be written: an account, a colon and a domain.
+const WRITTEN_BYTES_MAX: usize = REG_ID_BYTES_MAX + 1 + DOMAIN_BYTES_MAX;
+
+/// What the ids of a limit look like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum IdFormat {
+    /// Any text of 1 to [`ID_BYTES_MAX`] bytes, as it is.
+    #[default]
+    Any,
+    /// An IPv4 or IPv6 address.
+    IpAddress,
+    /// The /48 range of an IPv6 address.
+    Ipv6Range,
+    /// The number of an account.
+    RegId,
+    /// The number of an account, a colon and a domain.
+    RegIdDomain,
+    /// The number of an account, a colon and a list of domains.
+    RegIdFqdnSet,
+}
+
+/// Why a text is not an id of a format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says it")]
+pub enum IdError {
+    #[error("the id is empty: say whom the limit counts for")]
+    Empty,
+    #[error("the id is longer than {ID_BYTES_MAX} bytes: use a shorter one, or a hash of it")]
+    TooLong,
+    #[error("the id is not an IP address: expected one such as 10.0.0.1 or 2001:db8::1")]
+    IpAddress,
+    #[error("the id is not an IPv6 range: expected one such as 2001:db8::/48")]
+    Ipv6Range,
+    #[error(
+        "the id is IPv4, which has no /48 ranges: expected an IPv6 range such as 2001:db8::/48"
+    )]
+    Ipv4Range,
+    #[error("the IPv6 range is wider than /48: pass an address or a range within one /48")]
+    RangeTooWide,
+    #[error("the IPv6 range is not a /48: overrides apply to a whole /48, such as 2001:db8::/48")]
+    RangeNotWhole,
+    #[error("the account is not a decimal number below 2^64: expected one such as 12345678")]
+    RegId,
+    #[error("the id has no colon: expected an account and a domain, such as 12345678:example.com")]
+    NoColon,
+    #[error("{0}")]
+    Domain(#[from] DomainError),
+}
+
+/// Room for a spelling that differs from what was given. It costs nothing until it is used.
+#[derive(Clone, Debug, Default)]
+pub struct IdBuffer {
+    // Most asks never need the bytes, and those that do not should not pay for clearing them.
+    bytes: Option<[u8; WRITTEN_BYTES_MAX]>,
+}
+
+impl IdBuffer {
+    /// Unused room.
+    pub const fn new() -> Self {
+        Self { bytes: None }
+    }
+
+    /// The text that `write` writes, or nothing if it does not fit.
+    fn write(&mut self, write: impl FnOnce(&mut Cursor<'_>) -> fmt::Result) -> Option<&str> {
+        let bytes = self.bytes.insert([0; WRITTEN_BYTES_MAX]);
+        let mut cursor = Cursor { bytes, length: 0 };
+        write(&mut cursor).ok()?;
+        let length = cursor.length;
+        std::str::from_utf8(bytes.get(..length)?).ok()
+    }
+}
+
+/// Where in the buffer the next byte goes.
+struct Cursor<'a> {
+    bytes: &'a mut [u8; WRITTEN_BYTES_MAX],
+    length: usize,
+}
+
+impl Write for Cursor<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length.saturating_add(text.len());
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+impl IdFormat {
+    /// Every format there is.
+    pub const ALL: [Self; 6] = [
+        Self::Any,
+        Self::IpAddress,
+        Self::Ipv6Range,
+        Self::RegId,
+        Self::RegIdDomain,
+        Self::RegIdFqdnSet,
+    ];
+
+    /// What limits files call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::IpAddress => "ipAddress",
+            Self::Ipv6Range => "ipv6RangeCIDR",
+            Self::RegId => "regId",
+            Self::RegIdDomain => "regId:domain",
+            Self::RegIdFqdnSet => "regId:fqdnSet",
+        }
+    }
+
+    /// The one spelling of the id of an ask, without allocating. Refuses what is not of this
+    /// format.
+    ///
+    /// ```
+    /// use tollgate::limits::{IdBuffer, IdFormat};
+    ///
+    /// let mut buffer = IdBuffer::new();
+    /// let id = IdFormat::Ipv6Range.canonical("2001:0DB8:0:17::1", &mut buffer);
+    /// assert_eq!(id, Ok("2001:db8::/48"));
+    /// ```
+    #[inline]
+    pub fn canonical<'a>(self, id: &'a str, buffer: &'a mut IdBuffer) -> Result<&'a str, IdError> {
+        if id.is_empty() {
+            return Err(IdError::Empty);
+        }
+        if id.len() > ID_BYTES_MAX && self != Self::RegIdFqdnSet {
+            return Err(IdError::TooLong);
+        }
+        match self {
+            Self::Any => Ok(id),
+            Self::IpAddress => ip_address(id, buffer),
+            Self::Ipv6Range => ipv6_range(id, buffer),
+            Self::RegId => reg_id(id),
+            Self::RegIdDomain => reg_id_domain(id, buffer),
+            Self::RegIdFqdnSet => reg_id_fqdn_set(id, buffer),
+        }
+    }
+
+    /// The one spelling of an id in a limits file. Refuses what is not of this format, and an
+    /// IPv6 range that is not a whole /48: an override for part of one would apply to all of it.
+    pub fn canonical_in_file<'a>(
+        self,
+        id: &'a str,
+        buffer: &'a mut IdBuffer,
+    ) -> Result<&'a str, IdError> {
+        let is_range = self == Self::Ipv6Range;
+        if is_range && !id.is_empty() && !id.ends_with("/48") {
+            // What is not a range at all is told so.
+            return self.canonical(id, buffer).and(Err(IdError::RangeNotWhole));
+        }
+        self.canonical(id, buffer)
+    }
+}
+
+/// As limits files write it.
+impl fmt::Display for IdFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No id format has this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no such id format: expected any, ipAddress, ipv6RangeCIDR, regId, regId:domain or regId:fqdnSet"
+)]
+pub struct IdFormatError;
+
+impl FromStr for IdFormat {
+    type Err = IdFormatError;
+
+    fn from_str(name: &str) -> Result<Self, IdFormatError> {
+        Self::ALL.into_iter().find(|format| format.name() == name).ok_or(IdFormatError)
+    }
+}
+
+/// A socket that listens for both families sees an IPv4 client as `::ffff:10.0.0.1`. It is the
+/// same client, and must not get a second bucket by coming in on the other socket.
+fn ip_address<'a>(id: &'a str, buffer: &'a mut IdBuffer) -> Result<&'a str, IdError> {
+    match id.parse() {
+        // The parser takes no leading zeros, so the address is spelled as it must be.
+        Ok(IpAddr::V4(_)) => Ok(id),
+        Ok(IpAddr::V6(address)) => {
+            let address = address.to_canonical();
+            buffer.write(|cursor| write!(cursor, "{address}")).ok_or(IdError::IpAddress)
+        }
+        Err(_) => Err(IdError::IpAddress),
+    }
+}
+
+fn ipv6_range<'a>(id: &str, buffer: &'a mut IdBuffer) -> Result<&'a str, IdError> {
+    let (address, bits) = match id.split_once('/') {
+        Some((address, bits)) => (address, prefix_bits(bits).ok_or(IdError::Ipv6Range)?),
+        None => (id, IPV6_BITS),
+    };
+    let address = match address.parse() {
+        Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_none() => address,
+        Ok(_) => return Err(IdError::Ipv4Range),
+        Err(_) => return Err(IdError::Ipv6Range),
+    };
+    if bits < RANGE_PREFIX_BITS {
+        return Err(IdError::RangeTooWide);
+    }
+    let [a, b, c, ..] = address.segments();
+    let range = Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0);
+    buffer.write(|cursor| write!(cursor, "{range}/{RANGE_PREFIX_BITS}")).ok_or(IdError::Ipv6Range)
+}
+
+fn prefix_bits(text: &str) -> Option<u8> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    let bits = if is_number || text == "0" { text.parse().ok()? } else { return None };
+    (bits <= IPV6_BITS).then_some(bits)
+}
+
+fn reg_id(id: &str) -> Result<&str, IdError> {
+    if !id.bytes().all(|byte| byte.is_ascii_digit()) || id.parse::<u64>().is_err() {
+        return Err(IdError::RegId);
+    }
+    match id.trim_start_matches('0') {
+        "" => Ok("0"),
+        digits => Ok(digits),
+    }
+}
+
+fn split_account(id: &str) -> Result<(&str, &str), IdError> {
+    let (account, domains) = id.split_once(':').ok_or(IdError::NoColon)?;
+    Ok((reg_id(account)?, domains))
+}
+
+fn reg_id_domain<'a>(id: &'a str, buffer: &'a mut IdBuffer) -> Result<&'a str, IdError> {
+    let (account, domain) = split_account(id)?;
+    let domain = domain::Domain::new(domain)?;
+    let length = account.len().saturating_add(1).saturating_add(domain.as_str().len());
+    if domain.was_lower_case() && length == id.len() {
+        return Ok(id);
+    }
+    let written = buffer.write(|cursor| write!(cursor, "{account}:{}", domain.as_str()));
+    written.ok_or(IdError::TooLong)
+}
+
+fn reg_id_fqdn_set<'a>(id: &str, buffer: &'a mut IdBuffer) -> Result<&'a str, IdError> {
+    let (account, domains) = split_account(id)?;
+    let hash = domain::hash_set(domains)?;
+    let written = buffer.write(|cursor| {
+        write!(cursor, "{account}:")?;
+        hash.iter().try_for_each(|byte| write!(cursor, "{byte:02x}"))
+    });
+    written.ok_or(IdError::TooLong)
+}

@@ -1,0 +1,148 @@
+//! What the parts do that no file shows. The files themselves are tested in `tests/limits_*.rs`.
+
+use super::duration::{DurationError, parse_duration};
+use super::name::{NAME_BYTES_MAX, NameError, check_name, near_known_name, nearest};
+use super::{IdFormat, Limit};
+use crate::Nanos;
+use crate::algorithm::gcra::{BURST_MAX, PERIOD_MAX, RuleError};
+
+#[test]
+fn durations_are_exact_sums_of_their_parts() {
+    for (text, nanos) in [
+        ("1ns", 1),
+        ("1us", 1_000),
+        ("1\u{b5}s", 1_000),
+        ("1\u{3bc}s", 1_000),
+        ("1ms", 1_000_000),
+        ("1s", 1_000_000_000),
+        ("180m", 10_800_000_000_000),
+        ("3h", 10_800_000_000_000),
+        ("1d", 86_400_000_000_000),
+        ("1w", 604_800_000_000_000),
+        ("1.5h", 5_400_000_000_000),
+        ("1h30m", 5_400_000_000_000),
+        ("1h0.5m", 3_630_000_000_000),
+        ("0h1s", 1_000_000_000),
+        (".5s", 500_000_000),
+        ("1.s", 1_000_000_000),
+        ("0.1us", 100),
+        ("1.000000000000000000000000000000000000000000000s", 1_000_000_000),
+        ("0.000000001s", 1),
+        ("0.3s", 300_000_000),
+        ("007s", 7_000_000_000),
+        // The most decimals that can leave whole nanoseconds.
+        ("0.0000152587890625w", 9_228_515_625),
+    ] {
+        assert_eq!(parse_duration(text), Ok(Nanos::new(nanos)), "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_a_duration_is_told_why() {
+    for (text, error) in [
+        ("", DurationError::Empty),
+        ("-1s", DurationError::Negative),
+        ("0s", DurationError::Zero),
+        ("0h0m0.0s", DurationError::Zero),
+        ("180", DurationError::NoUnit),
+        ("1.5", DurationError::NoUnit),
+        ("1h30", DurationError::NoLastUnit),
+        ("1min", DurationError::UnknownUnit),
+        ("1S", DurationError::UnknownUnit),
+        ("1 s", DurationError::UnknownUnit),
+        ("1s ", DurationError::UnknownUnit),
+        ("1,5h", DurationError::UnknownUnit),
+        ("1h-30m", DurationError::UnknownUnit),
+        ("s", DurationError::NoNumber),
+        (".s", DurationError::NoNumber),
+        ("1s.", DurationError::NoNumber),
+        ("1.2.3s", DurationError::NoNumber),
+        (" 1s", DurationError::NoNumber),
+        ("1h+30m", DurationError::UnknownUnit),
+        ("0.5ns", DurationError::NotWhole),
+        ("0.0000000001s", DurationError::NotWhole),
+        ("0.33333333333333333333333333333333333333333333h", DurationError::NotWhole),
+        ("200y", DurationError::UnknownUnit),
+        ("8000w", DurationError::TooLong),
+        ("4611686018427387905ns", DurationError::TooLong),
+        ("999999999999999999999999999999999999999999999999s", DurationError::TooLong),
+        ("340282366920938463463374607431768211455ns1ns", DurationError::TooLong),
+        ("340282366920938463463374607431768211455w", DurationError::TooLong),
+    ] {
+        assert_eq!(parse_duration(text), Err(error), "{text}");
+    }
+}
+
+#[test]
+fn the_longest_period_can_be_written() {
+    assert_eq!(parse_duration(&format!("{}ns", PERIOD_MAX.get())), Ok(PERIOD_MAX));
+    assert_eq!(parse_duration(&PERIOD_MAX.to_string()), Ok(PERIOD_MAX));
+}
+
+#[test]
+fn what_is_displayed_reads_back() {
+    for nanos in [1, 999, 1_000, 90_061_001_001_001, 86_400_000_000_000, PERIOD_MAX.get()] {
+        let length = Nanos::new(nanos);
+        assert_eq!(parse_duration(&length.to_string()), Ok(length));
+    }
+}
+
+#[test]
+fn a_limit_is_written_as_it_is_said() {
+    let limit = |burst, count, secs| Limit::new(burst, count, Nanos::from_secs(secs)).unwrap();
+    assert_eq!(limit(300, 300, 10_800).to_string(), "300 per 3h");
+    assert_eq!(limit(20, 40, 1).to_string(), "40 per 1s, burst 20");
+    assert!(limit(2, 2, 2).has_effect_of(&limit(2, 1, 1)));
+    assert!(!limit(2, 2, 2).has_effect_of(&limit(1, 1, 1)));
+    assert_ne!(limit(2, 2, 2), limit(2, 1, 1));
+}
+
+#[test]
+fn there_is_no_limit_that_the_arithmetic_cannot_apply() {
+    let second = Nanos::from_secs(1);
+    assert_eq!(Limit::new(0, 1, second), Err(RuleError::Burst));
+    assert_eq!(Limit::new(BURST_MAX + 1, 1, second), Err(RuleError::Burst));
+    assert_eq!(Limit::new(1, 0, second), Err(RuleError::Count));
+    assert_eq!(Limit::new(1, 1, Nanos::ZERO), Err(RuleError::Period));
+    assert_eq!(Limit::new(1, (1 << 32) + 1, second), Err(RuleError::TooFine));
+}
+
+#[test]
+fn names_are_short_and_have_neither_colons_nor_spaces() {
+    for (name, expected) in [
+        ("NewFoosPerIPAddress", Ok(())),
+        ("größe", Ok(())),
+        ("6th", Ok(())),
+        ("", Err(NameError::Empty)),
+        ("a:b", Err(NameError::Colon)),
+        ("a b", Err(NameError::Blank)),
+        ("a\u{a0}b", Err(NameError::Blank)),
+        ("a\u{7f}b", Err(NameError::Blank)),
+        ("6", Err(NameError::Number)),
+    ] {
+        assert_eq!(check_name(name), expected, "{name:?}");
+    }
+    assert_eq!(check_name(&"x".repeat(NAME_BYTES_MAX)), Ok(()));
+    assert_eq!(check_name(&"x".repeat(NAME_BYTES_MAX + 1)), Err(NameError::TooLong));
+}
+
+#[test]
+fn a_misspelling_is_recognised_and_a_different_word_is_not() {
+    let near = |text| nearest(text, ["burst", "count", "period"].into_iter());
+    assert_eq!(near("bust"), Some("burst"));
+    assert_eq!(near("brust"), Some("burst"));
+    assert_eq!(near("Period"), Some("period"));
+    assert_eq!(near("conut"), Some("count"));
+    assert_eq!(near("limit"), None);
+    assert_eq!(near(""), None);
+    assert_eq!(near(&"burst".repeat(1000)), None);
+    assert_eq!(nearest("x", ["id"].into_iter()), None);
+}
+
+#[test]
+fn a_known_name_is_not_near_itself() {
+    assert_eq!(near_known_name("NewOrdersPerAccount"), None);
+    assert_eq!(near_known_name("NewOrderPerAccount"), Some("NewOrdersPerAccount"));
+    assert_eq!(near_known_name("NewFoosPerIPAddress"), None);
+    assert_eq!(IdFormat::default(), IdFormat::Any);
+}

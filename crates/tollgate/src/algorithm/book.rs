@@ -168,13 +168,12 @@ impl Algorithm for Gcra {
         };
         let change = match (ask.action, outcome.verdict) {
             (Action::CheckOnly | Action::CheckAndSpend, Verdict::Deny) => mark(cell),
-            (Action::CheckAndSpend | Action::SpendOnly, Verdict::Allow) if ask.cost > 0 => {
+            (Action::CheckAndSpend | Action::SpendOnly | Action::Refund, Verdict::Allow)
+                if ask.cost > 0 =>
+            {
                 Change::Put(BucketCell { tat: after, rule: id, denied: false })
             }
-            (Action::Refund, Verdict::Allow) if outcome.reset_in > Nanos::ZERO => {
-                Change::Put(BucketCell { tat: after, rule: id, denied: false })
-            }
-            (Action::Refund | Action::Reset, Verdict::Allow) => Change::Remove,
+            (Action::Reset, _) => Change::Remove,
             _ => Change::Keep,
         };
         (outcome, change)

@@ -264,9 +264,6 @@ pub fn missing_part(rule: &Rule, tat: Tat, now: Moment) -> f64 {
 /// one that shrinks below what was spent is empty.
 pub fn carry_over(old: &Rule, new: &Rule, tat: Tat, at: Moment) -> Tat {
     let debt = tat.0.saturating_sub(old.ticks(at));
-    if debt == 0 {
-        return Tat::FULL;
-    }
     let whole = divide(debt, old.step);
     let debt = if whole >= new.burst.into() {
         new.depth

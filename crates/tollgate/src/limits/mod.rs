@@ -33,6 +33,7 @@ mod id;
 mod limit;
 mod name;
 mod overrides;
+pub(crate) mod resolver;
 #[cfg(test)]
 mod tests;
 mod yaml;
@@ -50,6 +51,7 @@ pub use field::COMMENT_BYTES_MAX;
 pub use id::{ID_BYTES_MAX, IdBuffer, IdError, IdFormat, IdFormatError};
 pub use limit::Limit;
 pub use name::NAME_BYTES_MAX;
+pub(crate) use name::nearest;
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX};
 
 /// A text and what to call it in faults.

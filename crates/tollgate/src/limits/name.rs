@@ -85,7 +85,7 @@ pub(super) fn near_known_name(name: &str) -> Option<&'static str> {
 }
 
 /// The word that `text` is most likely a misspelling of, if any is close enough.
-pub(super) fn nearest<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // Measuring the distance takes the product of the lengths, and no word is that long.
     if text.len() > NAME_BYTES_MAX {
         return None;

@@ -19,7 +19,7 @@ impl Fingerprint {
 }
 
 /// What fingerprints are keyed by.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret {
     low: u64,
     high: u64,

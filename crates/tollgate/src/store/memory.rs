@@ -147,15 +147,23 @@ impl<A: Algorithm> Store<A> for MemoryStore<A> {
     }
 
     fn install(&self, book: Arc<A::Book>, moved: &[Question<A>], at: Moment) {
-        for shard in &self.shards {
+        let mut moved: Vec<_> = moved.iter().map(|q| (self.shard(q), q)).collect();
+        moved.sort_by_key(|&(shard, _)| shard);
+        let mut rest = &*moved;
+        for (index, shard) in self.shards.iter().enumerate() {
+            let (these, behind) = rest.split_at(rest.partition_point(|&(at, _)| at <= index));
+            rest = behind;
             let mut inside = shard.inside.lock();
-            if A::differ(&inside.book, &book) {
+            let differ = A::differ(&inside.book, &book);
+            inside.book = Arc::clone(&book);
+            // Before the others: what has an override now was not for a moment under a default
+            // that came at the same time.
+            for (_, question) in these {
+                inside.carry_over(question, at);
+            }
+            if differ {
                 inside.region.rewrite(|cell| A::carry_over(&book, cell, None, at));
             }
-            inside.book = Arc::clone(&book);
-        }
-        for question in moved {
-            self.shard_of(question).inside.lock().carry_over(question, at);
         }
     }
 }

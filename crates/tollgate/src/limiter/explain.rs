@@ -1,0 +1,145 @@
+//! Why an ask is answered as it is.
+
+use std::fmt;
+
+use super::Decision;
+use crate::Nanos;
+use crate::limits::resolver::Applied;
+use crate::limits::{Limit, Origin};
+
+/// Which limit applies to an id and why, where it is counted, and the arithmetic of an answer.
+///
+/// Its `Display` is for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The name of the limit.
+    pub limit: String,
+    /// The id in its one spelling.
+    pub id: String,
+    /// The key of the bucket.
+    pub bucket: String,
+    /// What applies.
+    pub terms: Option<Limit>,
+    /// Whether that is an override.
+    pub is_override: bool,
+    /// Where it is written.
+    pub origin: Option<Origin>,
+    /// Why there is an override, if its file says so.
+    pub comment: Option<String>,
+    /// What would apply without the override.
+    pub default: Option<(Limit, Origin)>,
+    /// The cost that was asked about.
+    pub cost: u64,
+    /// The bucket as it is.
+    pub before: Decision,
+    /// What the ask would be answered.
+    pub answer: Decision,
+}
+
+impl Explanation {
+    pub(super) fn new(
+        applied: &Applied<'_>,
+        cost: u64,
+        before: Decision,
+        answer: Decision,
+    ) -> Self {
+        let default = applied.default.map(|default| (default.limit, default.origin.clone()));
+        let of_default = default.as_ref().map(|(_, origin)| origin.clone());
+        Self {
+            limit: applied.named.name().to_owned(),
+            id: applied.id.to_string(),
+            bucket: applied.bucket_key(),
+            terms: applied.limit().copied(),
+            is_override: applied.over.is_some(),
+            origin: applied.over.map(|over| over.origin.clone()).or(of_default),
+            comment: applied.over.and_then(|over| over.comment.as_deref()).map(str::to_owned),
+            default,
+            cost,
+            before,
+            answer,
+        }
+    }
+
+    fn fmt_limit(&self, f: &mut fmt::Formatter<'_>, terms: &Limit) -> fmt::Result {
+        let kind = if self.is_override { "an override" } else { "the default" };
+        write!(f, "  limit    {terms}: {kind}")?;
+        if let Some(origin) = &self.origin {
+            write!(f, " ({origin})")?;
+        }
+        if let Some(comment) = &self.comment {
+            write!(f, ", \"{comment}\"")?;
+        }
+        if let (true, Some((default, origin))) = (self.is_override, &self.default) {
+            write!(f, "; the default is {default} ({origin})")?;
+        }
+        writeln!(f)
+    }
+
+    fn fmt_arithmetic(&self, f: &mut fmt::Formatter<'_>, terms: &Limit) -> fmt::Result {
+        let interval = Interval::of(terms);
+        writeln!(
+            f,
+            "  refill   one token every {interval}; from empty to full in {}",
+            interval.times(terms.burst())
+        )?;
+        writeln!(
+            f,
+            "  now      {} of {} tokens left; full in {}",
+            self.before.remaining,
+            terms.burst(),
+            self.before.reset_in
+        )?;
+        let (owed, price) = (self.before.reset_in, interval.times(self.cost));
+        let depth = interval.times(terms.burst());
+        write!(f, "  cost {:<3} ", self.cost)?;
+        if self.answer.allowed {
+            write!(f, "allowed: owing {owed} + {price} is within {depth}")?;
+            writeln!(f, ", {} left after it", self.answer.remaining)
+        } else {
+            write!(f, "denied: owing {owed} + {price} is more than {depth}")?;
+            writeln!(f, ", allowed in {}", self.answer.retry_in)
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} for {}", self.limit, self.id)?;
+        writeln!(f, "  bucket   {}", self.bucket)?;
+        let Some(terms) = &self.terms else {
+            return Ok(());
+        };
+        self.fmt_limit(f, terms)?;
+        self.fmt_arithmetic(f, terms)
+    }
+}
+
+/// How long one token takes: not always a whole number of nanoseconds.
+struct Interval {
+    nanos: u64,
+    per: u64,
+}
+
+impl Interval {
+    fn of(limit: &Limit) -> Self {
+        let (nanos, per) = limit.rule().emission_interval();
+        Self { nanos, per }
+    }
+
+    /// Rounded up, as every wait is.
+    fn times(&self, tokens: u64) -> Nanos {
+        Nanos::new((u128::from(self.nanos) * u128::from(tokens)).div_ceil(self.per.into()))
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rest = self.nanos % self.per;
+        let whole = Nanos::new((self.nanos / self.per).into());
+        match (whole.is_zero(), rest) {
+            (_, 0) => write!(f, "{whole}"),
+            (true, _) => write!(f, "{rest}/{} ns", self.per),
+            (false, _) => write!(f, "{whole} and {rest}/{} ns", self.per),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What a caller can get wrong.
+
+use crate::limits::{IdError, Limits};
+
+/// An ask that cannot be decided, because something about it is wrong. Nothing was spent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Mistake {
+    /// There is no such limit.
+    #[error("no limit is called `{name}`{}", suggestion(nearest.as_deref()))]
+    UnknownLimit {
+        /// What was asked for.
+        name: String,
+        /// What was perhaps meant.
+        nearest: Option<String>,
+    },
+    /// The limit has no default, and no override for this id.
+    #[error("`{limit}` has no default, and no override for `{id}`: add one to the limits files")]
+    NoDefault {
+        /// The limit.
+        limit: String,
+        /// The id.
+        id: String,
+    },
+    /// The id is not of the limit's format.
+    #[error("`{id}` is not an id of `{limit}`: {source}")]
+    Id {
+        /// The limit.
+        limit: String,
+        /// The id.
+        id: String,
+        /// What is wrong with it.
+        source: IdError,
+    },
+    /// It costs more than the bucket ever holds, so waiting would not help.
+    #[error("a cost of {cost} can never pass `{limit}`: its burst is {burst}")]
+    CostAboveBurst {
+        /// The limit.
+        limit: String,
+        /// What was asked for.
+        cost: u64,
+        /// The most that can be asked for.
+        burst: u64,
+    },
+    /// Two asks of one transaction are for the same bucket.
+    #[error("bucket {bucket} occurs twice in one transaction: add the costs up")]
+    SameBucketTwice {
+        /// The bucket's key.
+        bucket: String,
+    },
+    /// There is nothing in the transaction.
+    #[error("the transaction is empty: ask for at least one limit")]
+    NoAsks,
+    /// There is too much in the transaction.
+    #[error("the transaction has {asks} asks: at most {} are allowed", super::TRANSACTION_ASKS_MAX)]
+    TooManyAsks {
+        /// How many there are.
+        asks: usize,
+    },
+}
+
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!(": did you mean `{name}`?"))
+}
+
+pub(super) fn unknown_limit(limits: &Limits, name: &str) -> Mistake {
+    let known = limits.iter().map(crate::limits::NamedLimit::name);
+    let nearest = crate::limits::nearest(name, known).map(str::to_owned);
+    Mistake::UnknownLimit { name: name.to_owned(), nearest }
+}

@@ -1,0 +1,216 @@
+//! From a name and an id to a bucket and a rule.
+//!
+//! Everything that can be worked out when the files are read is worked out then. An ask looks its
+//! name up, brings its id to its one spelling, and takes the fingerprint of that; no text is put
+//! together, and the fingerprint serves both to find an override and to find the bucket.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::{DefaultLimit, IdBuffer, IdError, IdFormat, Limit, Limits, NamedLimit, Override};
+use crate::algorithm::book::{Action, Ask, Book, BookFull, Gcra, RuleId};
+use crate::algorithm::gcra::Rule;
+use crate::store::{Fingerprint, Question, Secret};
+
+/// Rules by what they are for, over the life of a process. A limit that returns to what it once
+/// was gets the rule it once had.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registry {
+    book: Book,
+    ids: HashMap<RuleKey, RuleId>,
+    /// The rule of each name's default, as of the last files read.
+    defaults: HashMap<Box<str>, RuleId>,
+}
+
+/// A default and an override that say the same are still two rules: one may change alone.
+type RuleKey = (Box<str>, Scope, Rule);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Scope {
+    Default,
+    Override,
+}
+
+impl Registry {
+    fn rule(&mut self, name: &str, scope: Scope, rule: Rule) -> Result<RuleId, BookFull> {
+        let key = (name.into(), scope, rule);
+        if let Some(id) = self.ids.get(&key) {
+            return Ok(*id);
+        }
+        let id = self.book.add(rule)?;
+        self.ids.insert(key, id);
+        Ok(id)
+    }
+
+    fn default(&mut self, named: &NamedLimit) -> Result<Option<RuleId>, BookFull> {
+        let Some(default) = named.default() else {
+            return Ok(None);
+        };
+        let id = self.rule(named.name(), Scope::Default, *default.limit.rule())?;
+        if let Some(old) = self.defaults.insert(named.name().into(), id) {
+            self.book.replace(old, id);
+        }
+        Ok(Some(id))
+    }
+
+    /// The rules so far, for a store.
+    pub(crate) fn book(&self) -> Arc<Book> {
+        Arc::new(self.book.clone())
+    }
+}
+
+/// Limits, ready to be asked.
+#[derive(Debug)]
+pub(crate) struct Resolver {
+    limits: Limits,
+    names: HashMap<Box<str>, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Where the name is in `limits`.
+    place: usize,
+    secret: Secret,
+    id_format: IdFormat,
+    default: Option<RuleId>,
+    /// The rule, and where the override is.
+    overrides: HashMap<Fingerprint, (RuleId, usize)>,
+}
+
+/// Why there is no rule for a name and an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unresolved {
+    Name,
+    Id(IdError),
+    /// The name has overrides, but none for this id, and no default.
+    NoDefault,
+}
+
+/// What applies to a name and an id, and where it says so.
+#[derive(Debug)]
+pub(crate) struct Applied<'a> {
+    pub(crate) named: &'a NamedLimit,
+    pub(crate) id: Box<str>,
+    pub(crate) over: Option<&'a Override>,
+    pub(crate) default: Option<&'a DefaultLimit>,
+}
+
+impl Applied<'_> {
+    pub(crate) fn limit(&self) -> Option<&Limit> {
+        let default = || self.default.map(|default| &default.limit);
+        self.over.map(|over| &over.limit).or_else(default)
+    }
+
+    pub(crate) fn bucket_key(&self) -> String {
+        format!("{}:{}", prefix(self.named), self.id)
+    }
+}
+
+impl Resolver {
+    /// Makes limits ready. Refuses them if there have been more rules than a book can hold.
+    pub(crate) fn new(
+        limits: Limits,
+        secret: &Secret,
+        registry: &mut Registry,
+    ) -> Result<Self, BookFull> {
+        let mut names = HashMap::new();
+        for (place, named) in limits.iter().enumerate() {
+            let entry = Entry::new(place, named, secret, registry)?;
+            names.insert(named.name().into(), entry);
+        }
+        Ok(Self { limits, names })
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The bucket and the rule for a name and an id.
+    #[inline]
+    pub(crate) fn resolve(
+        &self,
+        name: &str,
+        id: &str,
+    ) -> Result<(Fingerprint, RuleId), Unresolved> {
+        let entry = self.names.get(name).ok_or(Unresolved::Name)?;
+        let mut buffer = IdBuffer::new();
+        let id = entry.id_format.canonical(id, &mut buffer).map_err(Unresolved::Id)?;
+        let bucket = entry.secret.fingerprint(id.as_bytes());
+        let rule = entry.rule(bucket).ok_or(Unresolved::NoDefault)?;
+        Ok((bucket, rule))
+    }
+
+    /// What [`Self::resolve`] found, in words.
+    pub(crate) fn applied(&self, name: &str, id: &str) -> Result<Applied<'_>, Unresolved> {
+        let entry = self.names.get(name).ok_or(Unresolved::Name)?;
+        let named = self.limits.iter().nth(entry.place).ok_or(Unresolved::Name)?;
+        let mut buffer = IdBuffer::new();
+        let id = entry.id_format.canonical(id, &mut buffer).map_err(Unresolved::Id)?;
+        let bucket = entry.secret.fingerprint(id.as_bytes());
+        let over = entry.overrides.get(&bucket).and_then(|&(_, at)| named.overrides().get(at));
+        Ok(Applied { named, id: id.into(), over, default: named.default() })
+    }
+
+    /// The buckets that `self` decides by another rule than `old` did, other than by a new
+    /// default: each with the rule it has now.
+    pub(crate) fn moved_since(&self, old: &Self) -> Vec<Question<Gcra>> {
+        let mut moved = Vec::new();
+        for (name, now) in &self.names {
+            let Some(before) = old.names.get(name).filter(|old| old.secret == now.secret) else {
+                continue;
+            };
+            for &bucket in now.overrides.keys().chain(before.overrides.keys()) {
+                match (before.rule(bucket), now.rule(bucket)) {
+                    (Some(was), Some(rule)) if was != rule => moved.push(question(bucket, rule)),
+                    _ => {}
+                }
+            }
+        }
+        moved
+    }
+}
+
+impl Entry {
+    fn new(
+        place: usize,
+        named: &NamedLimit,
+        secret: &Secret,
+        registry: &mut Registry,
+    ) -> Result<Self, BookFull> {
+        let secret = secret.derive(prefix(named).as_bytes());
+        let mut entry = Self {
+            place,
+            secret,
+            id_format: named.id_format(),
+            default: registry.default(named)?,
+            overrides: HashMap::with_capacity(named.overrides().len()),
+        };
+        for (at, over) in named.overrides().iter().enumerate() {
+            let rule = registry.rule(named.name(), Scope::Override, *over.limit.rule())?;
+            entry.overrides.insert(secret.fingerprint(over.id.as_bytes()), (rule, at));
+        }
+        Ok(entry)
+    }
+
+    #[inline]
+    fn rule(&self, bucket: Fingerprint) -> Option<RuleId> {
+        // Most limits have no override, and then there is nothing to look up.
+        if !self.overrides.is_empty()
+            && let Some((rule, _)) = self.overrides.get(&bucket)
+        {
+            return Some(*rule);
+        }
+        self.default
+    }
+}
+
+/// What stands for a limit in a bucket key.
+fn prefix(named: &NamedLimit) -> Box<str> {
+    named.number().map_or_else(|| named.name().into(), |number| number.to_string().into())
+}
+
+fn question(bucket: Fingerprint, rule: RuleId) -> Question<Gcra> {
+    let ask = Ask { rule, action: Action::CheckOnly, cost: 0 };
+    Question { bucket, ask, joined: false }
+}

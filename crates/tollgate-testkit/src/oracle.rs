@@ -123,8 +123,15 @@ impl Bucket {
     /// the new rate from then on.
     ///
     /// A bucket cannot owe more than it holds, so the debt is limited to the new burst. The new
-    /// arrival time is rounded up to the finest step the new terms can tell apart.
+    /// arrival time is rounded up to the finest step the new terms can tell apart. Terms that only
+    /// say the same in other words change nothing.
     pub fn change(&mut self, terms: Terms, at: u64) {
+        if self.terms.mean_the_same_as(terms) {
+            let (old, new) = (self.terms.ticks_per_step(), terms.ticks_per_step());
+            self.tat = self.tat.take().map(|tat| tat / old * new);
+            self.terms = terms;
+            return;
+        }
         let new = Self::new(terms);
         let old = std::mem::replace(self, new);
         let Some(tat) = old.tat else { return };

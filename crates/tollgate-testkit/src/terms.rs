@@ -37,6 +37,12 @@ impl Terms {
         gcd(self.count, self.period_ns)
     }
 
+    /// Whether no caller could tell the two apart: 2 per 2 s is 1 per 1 s.
+    pub fn mean_the_same_as(self, other: Self) -> bool {
+        self.burst == other.burst
+            && product(self.count, other.period_ns) == product(other.count, self.period_ns)
+    }
+
     /// A moment or length in nanoseconds, in ticks.
     pub(crate) fn ticks(self, ns: u64) -> BigInt {
         product(ns, self.count)

@@ -93,7 +93,9 @@ impl Debtor {
 
     fn change(&mut self, terms: Terms, at: u64) {
         let old = std::mem::replace(self, Self::new(terms));
-        if old.stored {
+        if (old.burst, old.count, old.period) == (self.burst, self.count, self.period) {
+            *self = old;
+        } else if old.stored {
             let at = i128::from(at);
             let owed = old.owed_at(at).min(self.burst * old.period);
             // Whole tokens and the rest apart, or the product would not fit.

@@ -5,16 +5,20 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::hash_map::Entry as MapEntry;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 
 use super::fault::{Report, Span};
+use super::field::found;
 
 /// The largest limits file that is read.
 pub const FILE_BYTES_MAX: usize = 64 << 20;
 /// How deep lists and mappings may stand in each other; limits files need five.
 pub const DEPTH_MAX: usize = 16;
+
+/// How many keys are compared with each other rather than hashed.
+const FEW_PAIRS: usize = 8;
 
 /// A byte order mark is no text; editors put it before the first line.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -53,26 +57,51 @@ pub(super) struct Key<'a> {
     pub(super) is_plain: bool,
 }
 
-/// What could be read of a file.
+/// One of the things that a document is a list or mapping of.
 #[derive(Debug)]
-pub(super) struct Tree<'a> {
+pub(super) enum Entry<'a> {
+    Item(Node<'a>),
+    Pair(Pair<'a>),
+}
+
+/// What a document is, apart from its entries.
+#[derive(Debug)]
+pub(super) struct Document<'a> {
+    /// A list or mapping is empty here: its entries have been passed on.
     pub(super) root: Option<Node<'a>>,
-    /// Whether that is all of it.
+    pub(super) is_empty: bool,
+    /// Whether all of it was read.
     pub(super) is_whole: bool,
 }
 
-/// Reads the one document of `text`. What is not YAML ends it; the entries before still count.
-pub(super) fn read<'a>(text: &'a str, report: &mut Report<'_>) -> Tree<'a> {
+/// Reads the one document of `text` and passes its entries on, one by one, so that a million
+/// overrides never stand in memory as a tree. What is not YAML ends the reading; the entries
+/// before it still count.
+pub(super) fn read<'a, 's>(
+    text: &'a str,
+    report: &mut Report<'s>,
+    take_entry: impl FnMut(&Entry<'a>, &mut Report<'s>),
+) -> Document<'a> {
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     if text.len() > FILE_BYTES_MAX {
         let message = format!("the file is larger than {FILE_BYTES_MAX} bytes");
         report.fault(Span { line: 1, column: 1, length: 1 }, message, "use fewer overrides");
-        return Tree { root: None, is_whole: false };
+        return Document { root: None, is_empty: true, is_whole: false };
     }
     if refuse_characters(text, report) {
-        return Tree { root: None, is_whole: false };
+        return Document { root: None, is_empty: true, is_whole: false };
     }
-    Reader { report, stack: Vec::new(), root: None, is_whole: true }.read(text)
+    let reader = Reader {
+        report,
+        take_entry,
+        stack: Vec::new(),
+        last_entry: None,
+        entry_lines: HashMap::new(),
+        root: None,
+        is_empty: true,
+        is_whole: true,
+    };
+    reader.read(text)
 }
 
 /// YAML has no place for control characters; the parser takes a NUL for the end of the file, and
@@ -116,15 +145,21 @@ enum NextKey<'a> {
     Refused,
 }
 
-struct Reader<'a, 'r, 's> {
+struct Reader<'a, 'r, 's, T> {
     report: &'r mut Report<'s>,
+    take_entry: T,
     stack: Vec<Open<'a>>,
+    /// The entry that was read last. It is passed on when it is known to be complete.
+    last_entry: Option<Entry<'a>>,
+    /// Where the keys of the document stand.
+    entry_lines: HashMap<Cow<'a, str>, u32>,
     root: Option<Node<'a>>,
+    is_empty: bool,
     is_whole: bool,
 }
 
-impl<'a> Reader<'a, '_, '_> {
-    fn read(mut self, text: &'a str) -> Tree<'a> {
+impl<'a, 's, T: FnMut(&Entry<'a>, &mut Report<'s>)> Reader<'a, '_, 's, T> {
+    fn read(mut self, text: &'a str) -> Document<'a> {
         let mut parser = Parser::new_from_str(text);
         while let Some(event) = parser.next_event() {
             match event {
@@ -136,8 +171,12 @@ impl<'a> Reader<'a, '_, '_> {
                 break;
             }
         }
-        self.close_after_failure();
-        Tree { root: self.root, is_whole: self.is_whole }
+        // A wrong indentation ends an entry too early, and then what it lacks stands below: after
+        // a failure the last entry is not to be trusted.
+        if self.is_whole {
+            self.pass_entry(None);
+        }
+        Document { root: self.root, is_empty: self.is_empty, is_whole: self.is_whole }
     }
 
     fn take(&mut self, event: Event<'a>, span: Span) {
@@ -197,19 +236,36 @@ impl<'a> Reader<'a, '_, '_> {
     }
 
     fn place(&mut self, node: Node<'a>) {
+        let is_entry = self.stack.len() == 1;
+        self.is_empty &= !is_entry;
         match self.stack.last_mut() {
             None => self.root = Some(node),
+            Some(Open::List(..)) if is_entry => self.pass_entry(Some(Entry::Item(node))),
             Some(Open::List(_, items)) => items.push(node),
             Some(Open::Mapping(_, pairs, next)) => {
-                *next = match std::mem::replace(next, NextKey::Awaited) {
-                    NextKey::Awaited => as_key(node, self.report),
-                    NextKey::Refused => NextKey::Awaited,
-                    NextKey::Read(key) => {
-                        pairs.push(Pair { key, value: node });
-                        NextKey::Awaited
-                    }
+                match std::mem::replace(next, NextKey::Awaited) {
+                    NextKey::Awaited => *next = as_key(node, self.report),
+                    NextKey::Refused => {}
+                    NextKey::Read(key) if is_entry => self.pass_pair(Pair { key, value: node }),
+                    NextKey::Read(key) => pairs.push(Pair { key, value: node }),
                 }
             }
+        }
+    }
+
+    fn pass_pair(&mut self, pair: Pair<'a>) {
+        match self.entry_lines.entry(pair.key.text.clone()) {
+            MapEntry::Vacant(entry) => {
+                entry.insert(pair.key.span.line);
+                self.pass_entry(Some(Entry::Pair(pair)));
+            }
+            MapEntry::Occupied(entry) => refuse_duplicate(&pair.key, *entry.get(), self.report),
+        }
+    }
+
+    fn pass_entry(&mut self, next: Option<Entry<'a>>) {
+        if let Some(entry) = std::mem::replace(&mut self.last_entry, next) {
+            (self.take_entry)(&entry, self.report);
         }
     }
 
@@ -221,18 +277,6 @@ impl<'a> Reader<'a, '_, '_> {
     fn stop(&mut self, span: Span, message: &str, help: &str) {
         self.report.fault(span, message, help);
         self.is_whole = false;
-    }
-
-    /// Keeps the entries that were complete, but for the last: a wrong indentation ends an entry
-    /// too early, and what it lacks stands below.
-    fn close_after_failure(&mut self) {
-        self.stack.truncate(1);
-        match self.stack.last_mut() {
-            Some(Open::List(_, items)) => drop(items.pop()),
-            Some(Open::Mapping(_, pairs, _)) => drop(pairs.pop()),
-            None => return,
-        }
-        self.close();
     }
 }
 
@@ -264,22 +308,29 @@ fn as_key<'a>(node: Node<'a>, report: &mut Report<'_>) -> NextKey<'a> {
 
 /// Of two pairs with the same key, the first stays and the second is a fault.
 fn drop_duplicates<'a>(pairs: Vec<Pair<'a>>, report: &mut Report<'_>) -> Vec<Pair<'a>> {
+    let keys = || pairs.iter().map(|pair| &pair.key.text);
+    // Comparing the few fields of a limit with each other is faster than hashing them.
+    let is_repeated = |(place, key)| keys().take(place).any(|earlier| earlier == key);
+    if pairs.len() <= FEW_PAIRS && !keys().enumerate().any(is_repeated) {
+        return pairs;
+    }
     let mut first_lines: HashMap<Cow<'a, str>, u32> = HashMap::with_capacity(pairs.len());
     let mut kept = Vec::with_capacity(pairs.len());
     for pair in pairs {
         match first_lines.entry(pair.key.text.clone()) {
-            Entry::Vacant(entry) => {
+            MapEntry::Vacant(entry) => {
                 entry.insert(pair.key.span.line);
                 kept.push(pair);
             }
-            Entry::Occupied(entry) => {
-                let message = format!("`{}` stands here twice", pair.key.text);
-                let help = format!("it is on line {} already", entry.get());
-                report.fault(pair.key.span, message, help);
-            }
+            MapEntry::Occupied(entry) => refuse_duplicate(&pair.key, *entry.get(), report),
         }
     }
     kept
+}
+
+fn refuse_duplicate(key: &Key<'_>, first_line: u32, report: &mut Report<'_>) {
+    let help = format!("it is on line {first_line} already");
+    report.fault(key.span, format!("`{}` stands here twice", found(&key.text)), help);
 }
 
 fn to_span(span: saphyr_parser::Span) -> Span {

@@ -57,7 +57,7 @@ fn prefix_bits(text: &str) -> Option<u8> {
     (bits <= IPV6_BITS).then_some(bits)
 }
 
-/// What the standard library would write, in a fraction of the time: an ask waits for it.
+/// Spells it as the standard library does, but without the formatting machinery: an ask waits.
 pub(super) fn write_ipv6(cursor: &mut Cursor<'_>, address: Ipv6Addr) -> fmt::Result {
     let segments = address.segments();
     let zeros = longest_zeros(segments);

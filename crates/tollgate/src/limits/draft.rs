@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::fault::{Faults, Report, Span};
+use super::field::found;
 use super::name::{self, KNOWN_NAMES};
 use super::{
     DefaultLimit, Hint, IdFormat, Limit, Limits, NamedLimit, Origin, Override, Source, defaults,
@@ -117,7 +118,8 @@ impl Draft {
             for chunk in name.overrides.chunk_by(|a, b| a.id == b.id) {
                 let [first, again @ ..] = chunk else { continue };
                 for second in again {
-                    let message = format!("`{}:{}` is overridden twice", name.name, second.id);
+                    let message =
+                        format!("`{}:{}` is overridden twice", name.name, found(&second.id));
                     let help = format!("it is on line {} already", first.span.line);
                     report.fault(second.span, message, help);
                 }

@@ -37,6 +37,7 @@ mod overrides;
 #[cfg(test)]
 mod tests;
 mod yaml;
+mod yaml_reader;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -51,7 +52,8 @@ pub use field::COMMENT_BYTES_MAX;
 pub use id::{ID_BYTES_MAX, IdBuffer, IdError, IdFormat, IdFormatError};
 pub use limit::Limit;
 pub use name::NAME_BYTES_MAX;
-pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX};
+pub use yaml::FILE_BYTES_MAX;
+pub use yaml_reader::DEPTH_MAX;
 
 /// A text and what to call it in faults.
 #[derive(Clone, Copy, Debug)]

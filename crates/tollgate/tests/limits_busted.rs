@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
-use tollgate::limits::{Fault, Faults, Limits, Source};
+use tollgate::limits::{
+    COMMENT_BYTES_MAX, FILE_BYTES_MAX, Fault, Faults, Limits, NAMES_MAX, OVERRIDES_MAX, Source,
+};
 
 const BUSTED: &str = include_str!("limits/busted.txt");
 const DEFAULTS: &str = include_str!("limits/defaults.yaml");
@@ -262,8 +264,56 @@ fn beyond_a_hundred_faults_are_counted() {
 
 #[test]
 fn a_file_beyond_the_bound_is_refused_before_it_is_read() {
-    let text = "#".repeat(tollgate::limits::FILE_BYTES_MAX + 1);
+    let text = "#".repeat(FILE_BYTES_MAX + 1);
     let faults = faults_in(&text);
     let fault = faults.iter().next().unwrap();
     assert!(fault.message.contains("larger than"), "{fault}");
+}
+
+/// The one fault that the files have.
+fn only_fault(defaults: &str, overrides: Option<&str>) -> String {
+    let found = faults(defaults, overrides);
+    let told: Vec<_> = found.iter().map(told).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    told.concat()
+}
+
+#[test]
+fn there_are_so_many_names_and_no_more() {
+    let text = (0..=NAMES_MAX).fold(String::new(), |text, number| {
+        text + &format!("N{number}: {{burst: 1, count: 1, period: 1s}}\n")
+    });
+    assert!(only_fault(&text, None).starts_with("d 65537:1 there are more than 65536 names"));
+    let (text, _) = text.trim_end().rsplit_once('\n').unwrap();
+    assert_eq!(faults(text, None), []);
+}
+
+#[test]
+fn there_are_so_many_overrides_and_no_more() {
+    let mut text = "- Mine: {burst: 1, count: 1, period: 1s, ids: [\n".to_owned();
+    for id in 0..=OVERRIDES_MAX {
+        writeln!(text, "  {{id: {id}}},").unwrap();
+    }
+    text.push_str("  ]}\n");
+    let told = only_fault(MINE, Some(&text));
+    assert!(told.starts_with("o 1048578:8 there are more than 1048576 overrides"), "{told}");
+}
+
+#[test]
+fn a_comment_is_so_long_and_no_longer() {
+    let text = |length| {
+        let comment = "x".repeat(length);
+        format!("- Mine: {{burst: 1, count: 1, period: 1s, ids: [{{id: 1, comment: {comment}}}]}}")
+    };
+    assert_eq!(faults(MINE, Some(&text(COMMENT_BYTES_MAX))), []);
+    let told = only_fault(MINE, Some(&text(COMMENT_BYTES_MAX + 1)));
+    assert!(told.starts_with("o 1:65 comment is longer than 1024 bytes"), "{told}");
+}
+
+#[test]
+fn an_id_with_a_line_break_does_not_break_the_fault() {
+    let text = "\"Mine:a\\nb\": {burst: 1, count: 1, period: 1s}\n\
+                \"Mine:a\\x0ab\": {burst: 1, count: 1, period: 1s}\n";
+    let told = only_fault(MINE, Some(text));
+    assert!(told.starts_with("o 2:1 `Mine:a\\nb` stands here twice"), "{told}");
 }

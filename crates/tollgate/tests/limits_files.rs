@@ -228,3 +228,14 @@ fn a_change_of_spelling_is_no_change() {
     );
     assert_eq!(told((old, one), (new, two)), [""; 0]);
 }
+
+#[test]
+fn a_change_is_one_line_whatever_the_id() {
+    let mine = "Mine: {burst: 1, count: 1, period: 1s}\n";
+    let one = "Mine:1: {burst: 2, count: 2, period: 1s}\n";
+    let two = format!("{one}\"Mine:a\\nb\": {{burst: 2, count: 2, period: 1s}}\n");
+    assert_eq!(
+        told((mine, one), (mine, &two)),
+        ["Mine:a\\nb: override added, 1 per 1s becomes 2 per 1s"]
+    );
+}

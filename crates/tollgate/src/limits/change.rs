@@ -1,8 +1,9 @@
 //! What a new set of limits changes, in the words of those it applies to.
 
 use std::collections::BTreeSet;
-use std::fmt;
+use std::fmt::{self, Write};
 
+use super::field::shown_char;
 use super::{IdFormat, Limit, Limits, NamedLimit};
 
 /// One difference that somebody could notice.
@@ -152,7 +153,8 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         if let Some(id) = &self.id {
-            write!(f, ":{id}")?;
+            f.write_char(':')?;
+            id.chars().flat_map(shown_char).try_for_each(|c| f.write_char(c))?;
         }
         write!(f, ": {}", self.effect)
     }

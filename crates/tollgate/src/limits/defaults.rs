@@ -6,7 +6,7 @@ use super::draft::{Draft, DraftName, NAMES_MAX};
 use super::fault::{Report, Span};
 use super::field::{self, Fields, describe, found, whole_number};
 use super::name::{self, KNOWN_NAMES, KnownName, check_name, nearest};
-use super::yaml::{Pair, Tree, Value};
+use super::yaml::{self, Document, Entry, Node, Pair, Value};
 use super::{DefaultLimit, Hint, IdFormat, Origin};
 
 const FIELDS: [&str; 5] = ["burst", "count", "period", "id", "number"];
@@ -17,36 +17,43 @@ const EXPECTED: &str =
 type Numbers = HashMap<u32, u32>;
 
 /// Declares in `draft` what the file says.
-pub(super) fn read(tree: &Tree<'_>, draft: &mut Draft, report: &mut Report<'_>) {
-    draft.lacks_names = !tree.is_whole;
-    let Some(pairs) = entries(tree, report) else { return };
+pub(super) fn read(text: &str, draft: &mut Draft, report: &mut Report<'_>) {
     let mut numbers = Numbers::new();
-    for pair in pairs {
-        if draft.is_full() {
+    let document = yaml::read(text, report, |entry, report| match entry {
+        Entry::Pair(pair) if draft.has_all_names() => {
             let message = format!("there are more than {NAMES_MAX} names");
             report.fault(pair.key.span, message, "use overrides for what differs by id");
-            return;
         }
-        read_entry(pair, &mut numbers, draft, report);
+        Entry::Pair(pair) => read_entry(pair, &mut numbers, draft, report),
+        Entry::Item(_) => {}
+    });
+    draft.lacks_names = !document.is_whole;
+    match &document.root {
+        Some(Node { value: Value::List(_) | Value::Scalar { .. }, .. }) => {
+            refuse_document(&document, EXPECTED, report);
+        }
+        _ if document.is_empty => refuse_document(&document, EXPECTED, report),
+        _ => {}
     }
 }
 
-/// The entries of a mapping. Reports a document that is something else, or nothing.
-fn entries<'t, 'a>(tree: &'t Tree<'a>, report: &mut Report<'_>) -> Option<&'t [Pair<'a>]> {
-    let (span, message) = match &tree.root {
-        Some(root) => match &root.value {
-            Value::Mapping(pairs) if !pairs.is_empty() || !tree.is_whole => return Some(pairs),
-            Value::Refused => return None,
-            Value::Mapping(_) | Value::Null => (root.span, "the document is empty".into()),
-            _ => (root.span, format!("the document is {}", describe(root))),
-        },
-        None if tree.is_whole => {
-            (Span { line: 1, column: 1, length: 1 }, "the document is empty".into())
+/// Reports a document that is not what was expected, unless something else was reported.
+pub(super) fn refuse_document(document: &Document<'_>, expected: &str, report: &mut Report<'_>) {
+    let start = Span { line: 1, column: 1, length: 1 };
+    match &document.root {
+        _ if !document.is_whole => {}
+        Some(Node { value: Value::Refused, .. }) => {}
+        Some(root @ Node { value: Value::Scalar { .. }, .. }) => {
+            report.fault(root.span, format!("the document is {}", describe(root)), expected);
         }
-        None => return None,
-    };
-    report.fault(span, message, EXPECTED);
-    None
+        Some(root) if !document.is_empty => {
+            report.fault(root.span, format!("the document is {}", describe(root)), expected);
+        }
+        root => {
+            let span = root.as_ref().map_or(start, |root| root.span);
+            report.fault(span, "the document is empty", expected);
+        }
+    }
 }
 
 fn read_entry(pair: &Pair<'_>, numbers: &mut Numbers, draft: &mut Draft, report: &mut Report<'_>) {

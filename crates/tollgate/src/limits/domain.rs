@@ -20,7 +20,7 @@ pub const FQDN_SET_NAMES_MAX: usize = 100;
 pub enum DomainError {
     #[error("the domain is empty: expected one such as example.com")]
     Empty,
-    #[error("the domain is longer than {DOMAIN_BYTES_MAX} bytes")]
+    #[error("the domain is longer than {DOMAIN_BYTES_MAX} bytes: expected one such as example.com")]
     TooLong,
     #[error("the domain is an IP address: expected a name such as example.com")]
     IpAddress,
@@ -28,15 +28,21 @@ pub enum DomainError {
     Wildcard,
     #[error("the domain ends with a dot: leave it out")]
     TrailingDot,
-    #[error("the domain has fewer than {LABELS_MIN} or more than {LABELS_MAX} labels")]
+    #[error(
+        "the domain has fewer than {LABELS_MIN} or more than {LABELS_MAX} labels: expected one such as example.com"
+    )]
     Labels,
-    #[error("a label of the domain is empty or longer than {LABEL_BYTES_MAX} bytes")]
+    #[error(
+        "a label of the domain is empty or longer than {LABEL_BYTES_MAX} bytes: expected one such as example.com"
+    )]
     LabelLength,
-    #[error("a label of the domain has other characters than letters, digits and inner hyphens")]
+    #[error(
+        "a label of the domain has other characters than letters, digits and inner hyphens: write other scripts in Punycode"
+    )]
     LabelCharacters,
-    #[error("the domain does not end in a known public suffix such as com or co.uk")]
+    #[error("the domain does not end in a known public suffix: expected one such as com or co.uk")]
     Suffix,
-    #[error("the list has more than {FQDN_SET_NAMES_MAX} domains")]
+    #[error("the list has more than {FQDN_SET_NAMES_MAX} domains: use fewer")]
     TooMany,
 }
 

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use super::fault::{Faults, Report, Span};
+use super::field::found;
 use super::name::{self, KNOWN_NAMES};
 use super::{
     DefaultLimit, Hint, IdFormat, Limit, Limits, NamedLimit, Origin, Override, Source, defaults,
-    overrides, yaml,
+    overrides,
 };
 
 /// How many names there can be.
@@ -49,13 +50,11 @@ pub(super) fn parse(
 ) -> Result<Limits, Faults> {
     let mut draft = Draft::default();
     let mut defaults_report = Report::new(defaults);
-    let tree = yaml::read(defaults.text, &mut defaults_report);
-    defaults::read(&tree, &mut draft, &mut defaults_report);
+    defaults::read(defaults.text, &mut draft, &mut defaults_report);
 
     let overrides_report = overrides.map(|source| {
         let mut report = Report::new(source);
-        let tree = yaml::read(source.text, &mut report);
-        overrides::read(&tree, &mut draft, &mut report);
+        overrides::read(source.text, &mut draft, &mut report);
         draft.sort_overrides(&mut report);
         report
     });
@@ -70,7 +69,7 @@ impl Draft {
         self.names.push(name);
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(super) fn has_all_names(&self) -> bool {
         self.names.len() >= NAMES_MAX
     }
 
@@ -94,19 +93,21 @@ impl Draft {
         self.names.get(place).map(|name| name.id_format).unwrap_or_default()
     }
 
-    /// Adds an override, unless there are too many.
-    pub(super) fn add_override(&mut self, place: usize, draft: DraftOverride) -> bool {
-        self.overrides = self.overrides.saturating_add(1);
+    pub(super) fn add_override(&mut self, place: usize, draft: DraftOverride) {
         if let Some(name) = self.names.get_mut(place) {
             name.overrides.push(draft);
+            self.overrides = self.overrides.saturating_add(1);
         }
-        self.overrides <= OVERRIDES_MAX
+    }
+
+    pub(super) fn has_all_overrides(&self) -> bool {
+        self.overrides >= OVERRIDES_MAX
     }
 
     /// The name that `name` is likely a misspelling of.
     pub(super) fn nearest_name(&self, name: &str) -> Option<&str> {
         let declared = self.names.iter().map(|declared| &*declared.name);
-        name::nearest(name, declared.chain(KNOWN_NAMES.iter().map(|known| known.name)))
+        name::nearest(name, KNOWN_NAMES.iter().map(|known| known.name).chain(declared))
     }
 
     /// Sorts the overrides by id, which brings two for the same id together.
@@ -117,7 +118,8 @@ impl Draft {
             for chunk in name.overrides.chunk_by(|a, b| a.id == b.id) {
                 let [first, again @ ..] = chunk else { continue };
                 for second in again {
-                    let message = format!("`{}:{}` is overridden twice", name.name, second.id);
+                    let message =
+                        format!("`{}:{}` is overridden twice", name.name, found(&second.id));
                     let help = format!("it is on line {} already", first.span.line);
                     report.fault(second.span, message, help);
                 }

@@ -237,8 +237,8 @@ pub(super) fn found(text: &str) -> String {
     shown
 }
 
-/// A fault is told in one line, whatever the file says.
-fn shown_char(c: char) -> impl Iterator<Item = char> {
+/// A fault or change is told in one line, whatever the file says.
+pub(super) fn shown_char(c: char) -> impl Iterator<Item = char> {
     let escaped = c.is_control().then(|| c.escape_default());
     let plain = (!c.is_control()).then_some(c);
     escaped.into_iter().flatten().chain(plain)

@@ -6,18 +6,15 @@
 #![warn(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
 use std::fmt::{self, Write};
-use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
+use super::address::{RANGE_SUFFIX, ip_address, ipv6_range};
 use super::domain::{self, DOMAIN_BYTES_MAX, DomainError};
 
 /// The longest id there is, in bytes. Only a list of domains may be longer, since what is kept of
 /// it is a hash.
 pub const ID_BYTES_MAX: usize = 512;
 
-/// The size of the ranges that IPv6 addresses are counted by: what one subscriber is given.
-const RANGE_PREFIX_BITS: u8 = 48;
-const IPV6_BITS: u8 = 128;
 /// The longest `u64` has twenty digits.
 const REG_ID_BYTES_MAX: usize = 20;
 /// The longest spelling that may have to be written: an account, a colon and a domain.
@@ -83,7 +80,10 @@ impl IdBuffer {
     }
 
     /// The text that `write` writes, or nothing if it does not fit.
-    fn write(&mut self, write: impl FnOnce(&mut Cursor<'_>) -> fmt::Result) -> Option<&str> {
+    pub(super) fn write(
+        &mut self,
+        write: impl FnOnce(&mut Cursor<'_>) -> fmt::Result,
+    ) -> Option<&str> {
         let bytes = self.bytes.insert([0; WRITTEN_BYTES_MAX]);
         let mut cursor = Cursor { bytes, length: 0 };
         write(&mut cursor).ok()?;
@@ -93,9 +93,23 @@ impl IdBuffer {
 }
 
 /// Where in the buffer the next byte goes.
-struct Cursor<'a> {
+pub(super) struct Cursor<'a> {
     bytes: &'a mut [u8; WRITTEN_BYTES_MAX],
     length: usize,
+}
+
+impl Cursor<'_> {
+    pub(super) fn push(&mut self, byte: u8) -> fmt::Result {
+        *self.bytes.get_mut(self.length).ok_or(fmt::Error)? = byte;
+        self.length = self.length.saturating_add(1);
+        Ok(())
+    }
+
+    pub(super) fn push_hex(&mut self, digit: u8) -> fmt::Result {
+        let digit = digit & 0xf;
+        let first = if digit < 10 { b'0' } else { b'a'.saturating_sub(10) };
+        self.push(first.saturating_add(digit))
+    }
 }
 
 impl Write for Cursor<'_> {
@@ -166,7 +180,7 @@ impl IdFormat {
         buffer: &'a mut IdBuffer,
     ) -> Result<&'a str, IdError> {
         let is_range = self == Self::Ipv6Range;
-        if is_range && !id.is_empty() && !id.ends_with("/48") {
+        if is_range && !id.is_empty() && !id.ends_with(RANGE_SUFFIX) {
             // What is not a range at all is told so.
             return self.canonical(id, buffer).and(Err(IdError::RangeNotWhole));
         }
@@ -196,44 +210,6 @@ impl FromStr for IdFormat {
     }
 }
 
-/// A socket that listens for both families sees an IPv4 client as `::ffff:10.0.0.1`. It is the
-/// same client, and must not get a second bucket by coming in on the other socket.
-fn ip_address<'a>(id: &'a str, buffer: &'a mut IdBuffer) -> Result<&'a str, IdError> {
-    match id.parse() {
-        // The parser takes no leading zeros, so the address is spelled as it must be.
-        Ok(IpAddr::V4(_)) => Ok(id),
-        Ok(IpAddr::V6(address)) => {
-            let address = address.to_canonical();
-            buffer.write(|cursor| write!(cursor, "{address}")).ok_or(IdError::IpAddress)
-        }
-        Err(_) => Err(IdError::IpAddress),
-    }
-}
-
-fn ipv6_range<'a>(id: &str, buffer: &'a mut IdBuffer) -> Result<&'a str, IdError> {
-    let (address, bits) = match id.split_once('/') {
-        Some((address, bits)) => (address, prefix_bits(bits).ok_or(IdError::Ipv6Range)?),
-        None => (id, IPV6_BITS),
-    };
-    let address = match address.parse() {
-        Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_none() => address,
-        Ok(_) => return Err(IdError::Ipv4Range),
-        Err(_) => return Err(IdError::Ipv6Range),
-    };
-    if bits < RANGE_PREFIX_BITS {
-        return Err(IdError::RangeTooWide);
-    }
-    let [a, b, c, ..] = address.segments();
-    let range = Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0);
-    buffer.write(|cursor| write!(cursor, "{range}/{RANGE_PREFIX_BITS}")).ok_or(IdError::Ipv6Range)
-}
-
-fn prefix_bits(text: &str) -> Option<u8> {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
-    let bits = if is_number || text == "0" { text.parse().ok()? } else { return None };
-    (bits <= IPV6_BITS).then_some(bits)
-}
-
 fn reg_id(id: &str) -> Result<&str, IdError> {
     if !id.bytes().all(|byte| byte.is_ascii_digit()) || id.parse::<u64>().is_err() {
         return Err(IdError::RegId);
@@ -256,7 +232,11 @@ fn reg_id_domain<'a>(id: &'a str, buffer: &'a mut IdBuffer) -> Result<&'a str, I
     if domain.was_lower_case() && length == id.len() {
         return Ok(id);
     }
-    let written = buffer.write(|cursor| write!(cursor, "{account}:{}", domain.as_str()));
+    let written = buffer.write(|cursor| {
+        cursor.write_str(account)?;
+        cursor.push(b':')?;
+        cursor.write_str(domain.as_str())
+    });
     written.ok_or(IdError::TooLong)
 }
 
@@ -264,8 +244,12 @@ fn reg_id_fqdn_set<'a>(id: &str, buffer: &'a mut IdBuffer) -> Result<&'a str, Id
     let (account, domains) = split_account(id)?;
     let hash = domain::hash_set(domains)?;
     let written = buffer.write(|cursor| {
-        write!(cursor, "{account}:")?;
-        hash.iter().try_for_each(|byte| write!(cursor, "{byte:02x}"))
+        cursor.write_str(account)?;
+        cursor.push(b':')?;
+        hash.into_iter().try_for_each(|byte| {
+            cursor.push_hex(byte >> 4)?;
+            cursor.push_hex(byte)
+        })
     });
     written.ok_or(IdError::TooLong)
 }

@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod address;
 mod change;
 mod defaults;
 mod domain;
@@ -37,6 +38,7 @@ pub(crate) mod resolver;
 #[cfg(test)]
 mod tests;
 mod yaml;
+mod yaml_reader;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -52,7 +54,8 @@ pub use id::{ID_BYTES_MAX, IdBuffer, IdError, IdFormat, IdFormatError};
 pub use limit::Limit;
 pub use name::NAME_BYTES_MAX;
 pub(crate) use name::nearest;
-pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX};
+pub use yaml::FILE_BYTES_MAX;
+pub use yaml_reader::DEPTH_MAX;
 
 /// A text and what to call it in faults.
 #[derive(Clone, Copy, Debug)]

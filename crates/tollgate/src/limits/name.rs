@@ -8,6 +8,9 @@ pub const NAME_BYTES_MAX: usize = 128;
 /// How many letters may differ for one word to be taken for a misspelling of another.
 const TYPO_MAX: usize = 2;
 
+/// How many words are tried, so that a file full of unknown names is refused in good time.
+const WORDS_MAX: usize = 1 << 10;
+
 /// A name that means the same everywhere, with the number that stands for it in bucket keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KnownName {
@@ -86,14 +89,13 @@ pub(super) fn near_known_name(name: &str) -> Option<&'static str> {
 
 /// The word that `text` is most likely a misspelling of, if any is close enough.
 pub(crate) fn nearest<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // Measuring the distance takes the product of the lengths, and no word is that long.
-    if text.len() > NAME_BYTES_MAX {
-        return None;
-    }
-    let distance =
-        |word: &str| strsim::damerau_levenshtein(&text.to_lowercase(), &word.to_lowercase());
+    let text = text.to_lowercase();
+    // Measuring a distance takes time; it is not worth it for words of another length.
+    let is_alike = |word: &&str| word.len().abs_diff(text.len()) <= TYPO_MAX;
     words
-        .map(|word| (distance(word), word))
+        .take(WORDS_MAX)
+        .filter(is_alike)
+        .map(|word| (strsim::damerau_levenshtein(&text, &word.to_lowercase()), word))
         .filter(|(distance, word)| *distance <= TYPO_MAX && *distance < word.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, word)| word)

@@ -1,11 +1,12 @@
 //! The overrides file, in either of its forms: a mapping of `Name:id: {burst, count, period}`, or
 //! a list of `- Name: {burst, count, period, ids: [{id, comment}]}`.
 
+use super::defaults::refuse_document;
 use super::draft::{Draft, DraftOverride, OVERRIDES_MAX};
 use super::fault::{Report, Span};
 use super::field::{self, COMMENT_BYTES_MAX, Fields, Owner, describe, found};
 use super::name::check_name;
-use super::yaml::{Key, Node, Pair, Tree, Value};
+use super::yaml::{self, Entry, Key, Node, Pair, Value};
 use super::{IdBuffer, Limit};
 
 const FIELDS: [&str; 3] = ["burst", "count", "period"];
@@ -17,36 +18,19 @@ const EXPECTED: &str =
 const EXPECTED_ENTRY: &str = "expected `- Name: {burst, count, period, ids}`";
 const EXPECTED_IDS: &str = "expected a list such as `[{id: 12345678, comment: why}]`";
 
-/// There are too many overrides to go on.
-struct Full;
-
 /// Adds to `draft` what the file says.
-pub(super) fn read(tree: &Tree<'_>, draft: &mut Draft, report: &mut Report<'_>) {
-    // The only thing that ends the reading early reports itself.
-    let _: Result<(), Full> = match tree.root.as_ref().map(|root| (root, &root.value)) {
-        Some((_, Value::Mapping(pairs))) if !pairs.is_empty() => {
-            pairs.iter().try_for_each(|pair| read_pair(pair, draft, report))
-        }
-        Some((_, Value::List(items))) if !items.is_empty() => {
-            items.iter().try_for_each(|item| read_item(item, draft, report))
-        }
-        Some((root, Value::Scalar { .. })) => {
-            report.fault(root.span, format!("the document is {}", describe(root)), EXPECTED);
-            Ok(())
-        }
-        Some((_, Value::Refused)) => Ok(()),
-        root if tree.is_whole => {
-            let start = Span { line: 1, column: 1, length: 1 };
-            let span = root.map_or(start, |(root, _)| root.span);
-            report.fault(span, "the document is empty", EXPECTED);
-            Ok(())
-        }
-        _ => Ok(()),
-    };
+pub(super) fn read(text: &str, draft: &mut Draft, report: &mut Report<'_>) {
+    let document = yaml::read(text, report, |entry, report| match entry {
+        Entry::Pair(pair) => read_pair(pair, draft, report),
+        Entry::Item(item) => read_item(item, draft, report),
+    });
+    if document.is_empty {
+        refuse_document(&document, EXPECTED, report);
+    }
 }
 
 /// `Name:id: {burst, count, period}`. The name ends at the first colon; ids have colons too.
-fn read_pair(pair: &Pair<'_>, draft: &mut Draft, report: &mut Report<'_>) -> Result<(), Full> {
+fn read_pair(pair: &Pair<'_>, draft: &mut Draft, report: &mut Report<'_>) {
     let Pair { key, value } = pair;
     let fields = Fields::read(key.into(), value, &FIELDS, report);
     let limit = fields.and_then(|fields| fields.limit(report));
@@ -54,11 +38,11 @@ fn read_pair(pair: &Pair<'_>, draft: &mut Draft, report: &mut Report<'_>) -> Res
         let message = format!("`{}` has no colon", found(&key.text));
         let help = "expected a name, a colon and an id, such as NewOrdersPerAccount:12345678";
         report.fault(key.span, message, help);
-        return Ok(());
+        return;
     };
     let (name_span, id_span) = split_span(key, name, id);
-    let Some(place) = find_name(name, name_span, draft, report) else { return Ok(()) };
-    add(Addition { place, id, span: id_span, limit, comment: None }, draft, report)
+    let Some(place) = find_name(name, name_span, draft, report) else { return };
+    add(Addition { place, id, span: id_span, limit, comment: None }, draft, report);
 }
 
 /// Where the name and the id stand within the key.
@@ -78,36 +62,35 @@ fn split_span(key: &Key<'_>, name: &str, id: &str) -> (Span, Span) {
 }
 
 /// `- Name: {burst, count, period, ids: [{id, comment}]}`
-fn read_item(item: &Node<'_>, draft: &mut Draft, report: &mut Report<'_>) -> Result<(), Full> {
+fn read_item(item: &Node<'_>, draft: &mut Draft, report: &mut Report<'_>) {
     let pair = match &item.value {
         Value::Mapping(pairs) => match pairs.as_slice() {
             [pair] => pair,
             [] => {
                 report.fault(item.span, "the entry is empty", EXPECTED_ENTRY);
-                return Ok(());
+                return;
             }
             [_, second, ..] => {
                 let help = "begin an entry of its own with `- `, or indent the fields further";
                 report.fault(second.key.span, "the entry has a second name", help);
-                return Ok(());
+                return;
             }
         },
-        Value::Refused => return Ok(()),
+        Value::Refused => return,
         _ => {
             report.fault(item.span, format!("the entry is {}", describe(item)), EXPECTED_ENTRY);
-            return Ok(());
+            return;
         }
     };
     let key = &pair.key;
     let place = find_name(&key.text, key.span, draft, report);
     let Some(fields) = Fields::read(key.into(), &pair.value, &LIST_FIELDS, report) else {
-        return Ok(());
+        return;
     };
     let limit = fields.limit(report);
     fields.refuse_missing(&["ids"], report);
-    match fields.find("ids") {
-        Some(ids) => read_ids(ids, place, limit, draft, report),
-        None => Ok(()),
+    if let Some(ids) = fields.find("ids") {
+        read_ids(ids, place, limit, draft, report);
     }
 }
 
@@ -117,30 +100,29 @@ fn read_ids(
     limit: Option<Limit>,
     draft: &mut Draft,
     report: &mut Report<'_>,
-) -> Result<(), Full> {
+) {
     let items = match &ids.value.value {
         Value::List(items) if !items.is_empty() => items,
         Value::List(_) => {
             report.fault(ids.value.span, "ids is empty", EXPECTED_IDS);
-            return Ok(());
+            return;
         }
         Value::Null => {
             report.fault(ids.key.span, "ids has no value", EXPECTED_IDS);
-            return Ok(());
+            return;
         }
-        Value::Refused => return Ok(()),
+        Value::Refused => return,
         _ => {
             let message = format!("ids is {}", describe(&ids.value));
             report.fault(ids.value.span, message, EXPECTED_IDS);
-            return Ok(());
+            return;
         }
     };
     for item in items {
         let Some((id, span, comment)) = read_id(item, report) else { continue };
         let Some(place) = place else { continue };
-        add(Addition { place, id, span, limit, comment }, draft, report)?;
+        add(Addition { place, id, span, limit, comment }, draft, report);
     }
-    Ok(())
 }
 
 /// `{id, comment}`
@@ -179,24 +161,25 @@ struct Addition<'t> {
     comment: Option<Box<str>>,
 }
 
-fn add(addition: Addition<'_>, draft: &mut Draft, report: &mut Report<'_>) -> Result<(), Full> {
+fn add(addition: Addition<'_>, draft: &mut Draft, report: &mut Report<'_>) {
     let Addition { place, id, span, limit, comment } = addition;
     let mut buffer = IdBuffer::new();
     let id = match draft.id_format(place).canonical_in_file(id, &mut buffer) {
         Ok(id) => id.into(),
         Err(error) => {
+            // The errors are written to be read alone: what is wrong, a colon, what to do.
             let text = error.to_string();
             let (message, help) = text.split_once(": ").unwrap_or((&text, "correct it"));
             report.fault(span, message, help);
-            return Ok(());
+            return;
         }
     };
-    if draft.add_override(place, DraftOverride { id, span, limit, comment }) {
-        return Ok(());
+    if draft.has_all_overrides() {
+        let message = format!("there are more than {OVERRIDES_MAX} overrides");
+        report.fault(span, message, "raise the default instead");
+    } else {
+        draft.add_override(place, DraftOverride { id, span, limit, comment });
     }
-    let message = format!("there are more than {OVERRIDES_MAX} overrides");
-    report.fault(span, message, "raise the default instead");
-    Err(Full)
 }
 
 /// The place of the name in the draft. Reports a name that no limit has.

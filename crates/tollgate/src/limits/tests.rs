@@ -1,8 +1,11 @@
 //! What the parts do that no file shows. The files themselves are tested in `tests/limits_*.rs`.
 
+use std::net::Ipv6Addr;
+
+use super::address::write_ipv6;
 use super::duration::{DurationError, parse_duration};
 use super::name::{NAME_BYTES_MAX, NameError, check_name, near_known_name, nearest};
-use super::{IdFormat, Limit};
+use super::{IdBuffer, IdFormat, Limit};
 use crate::Nanos;
 use crate::algorithm::gcra::{BURST_MAX, PERIOD_MAX, RuleError};
 
@@ -84,6 +87,26 @@ fn what_is_displayed_reads_back() {
     for nanos in [1, 999, 1_000, 90_061_001_001_001, 86_400_000_000_000, PERIOD_MAX.get()] {
         let length = Nanos::new(nanos);
         assert_eq!(parse_duration(&length.to_string()), Ok(length));
+    }
+}
+
+#[test]
+fn addresses_are_spelled_as_the_standard_library_spells_them() {
+    let mut words = 1_u64;
+    for round in 0_u32..20_000 {
+        words =
+            words.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let segments = words.to_be_bytes().map(|byte| match byte % 4 {
+            0 | 1 => 0,
+            2 => u16::from(byte),
+            _ => u16::from(byte) << (round % 9),
+        });
+        let address = Ipv6Addr::from(segments);
+        let mut buffer = IdBuffer::new();
+        let written = buffer.write(|cursor| write_ipv6(cursor, address));
+        if address.to_ipv4_mapped().is_none() {
+            assert_eq!(written, Some(&*address.to_string()));
+        }
     }
 }
 

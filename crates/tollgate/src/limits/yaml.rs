@@ -4,17 +4,12 @@
 //! opens the file, and without aliases a small file cannot stand for a huge one.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-
-use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 
 use super::fault::{Report, Span};
+use super::yaml_reader::Reader;
 
 /// The largest limits file that is read.
 pub const FILE_BYTES_MAX: usize = 64 << 20;
-/// How deep lists and mappings may stand in each other; limits files need five.
-pub const DEPTH_MAX: usize = 16;
 
 /// A byte order mark is no text; editors put it before the first line.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -53,26 +48,41 @@ pub(super) struct Key<'a> {
     pub(super) is_plain: bool,
 }
 
-/// What could be read of a file.
+/// One of the things that a document is a list or mapping of.
 #[derive(Debug)]
-pub(super) struct Tree<'a> {
+pub(super) enum Entry<'a> {
+    Item(Node<'a>),
+    Pair(Pair<'a>),
+}
+
+/// What a document is, apart from its entries.
+#[derive(Debug)]
+pub(super) struct Document<'a> {
+    /// A list or mapping is empty here: its entries have been passed on.
     pub(super) root: Option<Node<'a>>,
-    /// Whether that is all of it.
+    pub(super) is_empty: bool,
+    /// Whether all of it was read.
     pub(super) is_whole: bool,
 }
 
-/// Reads the one document of `text`. What is not YAML ends it; the entries before still count.
-pub(super) fn read<'a>(text: &'a str, report: &mut Report<'_>) -> Tree<'a> {
+/// Reads the one document of `text` and passes its entries on, one by one, so that a million
+/// overrides never stand in memory as a tree. What is not YAML ends the reading; the entries
+/// before it still count.
+pub(super) fn read<'a, 's>(
+    text: &'a str,
+    report: &mut Report<'s>,
+    take_entry: impl FnMut(&Entry<'a>, &mut Report<'s>),
+) -> Document<'a> {
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     if text.len() > FILE_BYTES_MAX {
         let message = format!("the file is larger than {FILE_BYTES_MAX} bytes");
         report.fault(Span { line: 1, column: 1, length: 1 }, message, "use fewer overrides");
-        return Tree { root: None, is_whole: false };
+        return Document { root: None, is_empty: true, is_whole: false };
     }
     if refuse_characters(text, report) {
-        return Tree { root: None, is_whole: false };
+        return Document { root: None, is_empty: true, is_whole: false };
     }
-    Reader { report, stack: Vec::new(), root: None, is_whole: true }.read(text)
+    Reader::new(report, take_entry).read(text)
 }
 
 /// YAML has no place for control characters; the parser takes a NUL for the end of the file, and
@@ -99,200 +109,4 @@ fn refuse_characters(text: &str, report: &mut Report<'_>) -> bool {
         previous = c;
     }
     true
-}
-
-/// A list or mapping that has begun and not ended.
-enum Open<'a> {
-    List(Span, Vec<Node<'a>>),
-    Mapping(Span, Vec<Pair<'a>>, NextKey<'a>),
-}
-
-/// What a mapping waits for.
-enum NextKey<'a> {
-    Awaited,
-    /// The value of this key.
-    Read(Key<'a>),
-    /// The value of a key that was refused.
-    Refused,
-}
-
-struct Reader<'a, 'r, 's> {
-    report: &'r mut Report<'s>,
-    stack: Vec<Open<'a>>,
-    root: Option<Node<'a>>,
-    is_whole: bool,
-}
-
-impl<'a> Reader<'a, '_, '_> {
-    fn read(mut self, text: &'a str) -> Tree<'a> {
-        let mut parser = Parser::new_from_str(text);
-        while let Some(event) = parser.next_event() {
-            match event {
-                Ok((event, span)) => self.take(event, to_span(span)),
-                Err(error) => self.give_up(&error),
-            }
-            // The parser must not be asked again once it has failed.
-            if !self.is_whole {
-                break;
-            }
-        }
-        self.close_after_failure();
-        Tree { root: self.root, is_whole: self.is_whole }
-    }
-
-    fn take(&mut self, event: Event<'a>, span: Span) {
-        match event {
-            Event::DocumentStart(_) if self.root.is_some() => {
-                self.stop(span, "a second document begins", "a file holds one document");
-            }
-            Event::Alias(_) => {
-                self.report.fault(span, "an alias is refused", "write the value out");
-                self.place(Node { span, value: Value::Refused });
-            }
-            Event::Scalar(text, style, anchor, tag) => {
-                self.refuse_marks(span, anchor, tag.is_some());
-                self.place(Node { span, value: scalar(text, style) });
-            }
-            Event::SequenceStart(anchor, tag) => {
-                self.refuse_marks(span, anchor, tag.is_some());
-                self.open(span, Open::List(span, Vec::new()));
-            }
-            Event::MappingStart(anchor, tag) => {
-                self.refuse_marks(span, anchor, tag.is_some());
-                self.open(span, Open::Mapping(span, Vec::new(), NextKey::Awaited));
-            }
-            Event::SequenceEnd | Event::MappingEnd => self.close(),
-            _ => {}
-        }
-    }
-
-    fn refuse_marks(&mut self, span: Span, anchor: usize, has_tag: bool) {
-        if anchor != 0 {
-            self.report.fault(span, "an anchor is refused", "remove the `&name` before it");
-        }
-        if has_tag {
-            self.report.fault(span, "a tag is refused", "remove the `!tag` before it");
-        }
-    }
-
-    fn open(&mut self, span: Span, open: Open<'a>) {
-        if self.stack.len() == DEPTH_MAX {
-            let help = "a limit needs burst, count and period, not more levels";
-            self.stop(span, "lists and mappings stand too deep in each other", help);
-        } else {
-            self.stack.push(open);
-        }
-    }
-
-    fn close(&mut self) {
-        let node = match self.stack.pop() {
-            Some(Open::List(span, items)) => Node { span, value: Value::List(items) },
-            Some(Open::Mapping(span, pairs, _)) => {
-                let pairs = drop_duplicates(pairs, self.report);
-                Node { span, value: Value::Mapping(pairs) }
-            }
-            None => return,
-        };
-        self.place(node);
-    }
-
-    fn place(&mut self, node: Node<'a>) {
-        match self.stack.last_mut() {
-            None => self.root = Some(node),
-            Some(Open::List(_, items)) => items.push(node),
-            Some(Open::Mapping(_, pairs, next)) => {
-                *next = match std::mem::replace(next, NextKey::Awaited) {
-                    NextKey::Awaited => as_key(node, self.report),
-                    NextKey::Refused => NextKey::Awaited,
-                    NextKey::Read(key) => {
-                        pairs.push(Pair { key, value: node });
-                        NextKey::Awaited
-                    }
-                }
-            }
-        }
-    }
-
-    fn give_up(&mut self, error: &ScanError) {
-        let span = to_span(saphyr_parser::Span::empty(*error.marker()));
-        self.stop(span, &format!("not YAML: {}", error.info()), "nothing below is read");
-    }
-
-    fn stop(&mut self, span: Span, message: &str, help: &str) {
-        self.report.fault(span, message, help);
-        self.is_whole = false;
-    }
-
-    /// Keeps the entries that were complete, but for the last: a wrong indentation ends an entry
-    /// too early, and what it lacks stands below.
-    fn close_after_failure(&mut self) {
-        self.stack.truncate(1);
-        match self.stack.last_mut() {
-            Some(Open::List(_, items)) => drop(items.pop()),
-            Some(Open::Mapping(_, pairs, _)) => drop(pairs.pop()),
-            None => return,
-        }
-        self.close();
-    }
-}
-
-fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Value<'_> {
-    let is_plain = style == ScalarStyle::Plain;
-    if is_plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL") {
-        Value::Null
-    } else {
-        Value::Scalar { text, is_plain }
-    }
-}
-
-fn as_key<'a>(node: Node<'a>, report: &mut Report<'_>) -> NextKey<'a> {
-    let span = node.span;
-    match node.value {
-        Value::Null => NextKey::Read(Key { span, text: Cow::Borrowed(""), is_plain: true }),
-        Value::Scalar { text, is_plain } if is_plain && text == "<<" => {
-            report.fault(span, "a merge key is refused", "write the fields out");
-            NextKey::Refused
-        }
-        Value::Scalar { text, is_plain } => NextKey::Read(Key { span, text, is_plain }),
-        Value::Refused => NextKey::Refused,
-        Value::List(_) | Value::Mapping(_) => {
-            report.fault(span, "a list or mapping is used as a key", "expected a name");
-            NextKey::Refused
-        }
-    }
-}
-
-/// Of two pairs with the same key, the first stays and the second is a fault.
-fn drop_duplicates<'a>(pairs: Vec<Pair<'a>>, report: &mut Report<'_>) -> Vec<Pair<'a>> {
-    let mut first_lines: HashMap<Cow<'a, str>, u32> = HashMap::with_capacity(pairs.len());
-    let mut kept = Vec::with_capacity(pairs.len());
-    for pair in pairs {
-        match first_lines.entry(pair.key.text.clone()) {
-            Entry::Vacant(entry) => {
-                entry.insert(pair.key.span.line);
-                kept.push(pair);
-            }
-            Entry::Occupied(entry) => {
-                let message = format!("`{}` stands here twice", pair.key.text);
-                let help = format!("it is on line {} already", entry.get());
-                report.fault(pair.key.span, message, help);
-            }
-        }
-    }
-    kept
-}
-
-fn to_span(span: saphyr_parser::Span) -> Span {
-    let (start, end) = (span.start, span.end);
-    // What goes on over several lines is marked to the end of its first.
-    let length = if start.line() == end.line() { span.len() } else { usize::MAX };
-    Span {
-        line: to_u32(start.line()),
-        column: to_u32(start.col()).saturating_add(1),
-        length: to_u32(length).max(1),
-    }
-}
-
-fn to_u32(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -1,9 +1,10 @@
-//! The project's own commands: `cargo xtask test`, `cargo xtask tidy`.
+//! The project's own commands: `cargo xtask test`, `tidy`, `oracle`, `memory`, `bench`.
 //!
 //! Each command is a file of its own with a `run`; this one only parses, dispatches and exits.
 
 mod error;
 mod install;
+mod lab;
 mod process;
 mod test;
 mod tidy;
@@ -26,12 +27,21 @@ enum Command {
     Test,
     /// Check the house rules that compiler and lints do not know
     Tidy,
+    /// Compare the limiter with the exact oracle on random traffic (--decisions N --seed N)
+    Oracle(lab::Args),
+    /// Measure the memory of 10 million keys, and of a flood under a cap
+    Memory(lab::Args),
+    /// Measure speed: `bench engine`
+    Bench(lab::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Test => test::run(),
         Command::Tidy => tidy::run(),
+        Command::Oracle(args) => lab::run("oracle", &args),
+        Command::Memory(args) => lab::run("memory", &args),
+        Command::Bench(args) => lab::run("bench", &args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

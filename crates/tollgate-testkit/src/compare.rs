@@ -144,6 +144,23 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// What happened in both.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            decisions: self.decisions + other.decisions,
+            allowed: self.allowed + other.allowed,
+            denied: self.denied + other.denied,
+            mistakes: self.mistakes + other.mistakes,
+            refunds: self.refunds + other.refunds,
+            idle_refunds: self.idle_refunds + other.idle_refunds,
+            resets: self.resets + other.resets,
+            transactions: self.transactions + other.transactions,
+            changes: self.changes + other.changes,
+            steps_back: self.steps_back + other.steps_back,
+        }
+    }
+
     fn count(&mut self, step: &Step, outcome: &Observed) {
         self.decisions += u64::from(!matches!(step, Step::Change { .. }));
         self.transactions += u64::from(matches!(step, Step::Transaction { .. }));

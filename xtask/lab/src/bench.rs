@@ -1,0 +1,17 @@
+//! `cargo xtask bench`: how fast it is, always as a ratio to something else in the same run.
+
+mod engine;
+
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Bench {
+    /// One decision in process, beside governor's
+    Engine(engine::Args),
+}
+
+pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
+    match bench {
+        Bench::Engine(args) => engine::run(args),
+    }
+}

@@ -1,0 +1,256 @@
+//! One decision by name and id, beside governor's keyed limiter.
+//!
+//! Every round makes the ids that it will ask for, then times each contender on the same ids, one
+//! after the other; the table shows medians over the rounds. Tollgate is told the time; governor
+//! reads a clock inside: quanta's as it comes, or the system's, which is also what
+//! [`tollgate::Clock`] reads.
+
+use std::num::NonZeroU32;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use governor::clock::{Clock as GovernorClock, MonotonicClock, QuantaClock};
+use governor::middleware::NoOpMiddleware;
+use governor::state::keyed::DashMapStateStore;
+use governor::{Quota, RateLimiter};
+use tollgate::limiter::Batch;
+use tollgate::limits::{Limits, Source};
+use tollgate::{Clock, Limiter, Request};
+use tollgate_testkit::random::Random;
+
+use super::Failure;
+
+const BATCH: usize = 64;
+const MEMORY: usize = 1 << 30;
+const NAME: &str = "RequestsPerClient";
+/// Slow enough that every key stays in use, large enough that nothing is denied.
+const BURST: u32 = 100_000;
+const PERIOD_SECS: u64 = 365 * 86_400;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How many keys, as a list
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 1_000_000, 10_000_000])]
+    keys: Vec<u64>,
+    /// How many rounds of each measurement; medians are shown
+    #[arg(long, default_value_t = 15)]
+    rounds: usize,
+    /// How many decisions a round times, per thread
+    #[arg(long, default_value_t = 400_000)]
+    decisions: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Spread {
+    Uniform,
+    Zipf,
+}
+
+type Governor<C> = RateLimiter<
+    String,
+    DashMapStateStore<String>,
+    C,
+    NoOpMiddleware<<C as GovernorClock>::Instant>,
+>;
+
+struct Contenders {
+    tollgate: Limiter,
+    clock: Clock,
+    quanta: Governor<QuantaClock>,
+    system: Governor<MonotonicClock>,
+}
+
+/// Medians in nanoseconds per decision.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    quanta: f64,
+    system: f64,
+    one: f64,
+    one_with_clock: f64,
+    batch: f64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    println!("nanoseconds per decision and thread; ratio to governor (system clock / quanta)\n");
+    println!(
+        "{:>10} {:8} {:>7} | {:>9} {:>9} | {:>6} {:>13} | {:>6} {:>13} | {:>10}",
+        "keys",
+        "spread",
+        "threads",
+        "gov sys",
+        "gov qnta",
+        "one",
+        "ratio",
+        "of 64",
+        "ratio",
+        "one+clock"
+    );
+    for &keys in &args.keys {
+        let contenders = Contenders::new(keys)?;
+        for threads in [1, 2] {
+            for spread in [Spread::Uniform, Spread::Zipf] {
+                let times = measure(args, &contenders, keys, threads, spread)?;
+                print_row(keys, threads, spread, &times);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn print_row(keys: u64, threads: usize, spread: Spread, times: &Times) {
+    let Times { quanta, system, one, one_with_clock, batch } = times;
+    let spread = match spread {
+        Spread::Uniform => "uniform",
+        Spread::Zipf => "zipf",
+    };
+    println!(
+        "{keys:>10} {spread:8} {threads:>7} | {system:>9.0} {quanta:>9.0} | {one:>6.0} {:>6.2} {:>6.2} | {batch:>6.0} {:>6.2} {:>6.2} | {one_with_clock:>10.0}",
+        one / system,
+        one / quanta,
+        batch / system,
+        batch / quanta,
+    );
+}
+
+impl Contenders {
+    fn new(keys: u64) -> Result<Self, Failure> {
+        let text = format!("{NAME}: {{burst: {BURST}, count: {BURST}, period: {PERIOD_SECS}s}}");
+        let limits = Limits::parse(&Source { name: "limits.yaml", text: &text }, None)?;
+        let tollgate = Limiter::with_memory(limits, MEMORY)?;
+        let per_token = Duration::from_secs(PERIOD_SECS) / BURST;
+        let quota = Quota::with_period(per_token).ok_or("the period is not zero")?;
+        let quota = quota.allow_burst(NonZeroU32::new(BURST).ok_or("the burst is not zero")?);
+        let all = Self {
+            tollgate,
+            clock: Clock::start(),
+            quanta: RateLimiter::dashmap_with_clock(quota, QuantaClock::default()),
+            system: RateLimiter::dashmap_with_clock(quota, MonotonicClock),
+        };
+        eprintln!("filling in {keys} keys");
+        for key in 0..keys {
+            let id = id(key);
+            all.quanta.check_key(&id).map_err(|_| "denied")?;
+            all.system.check_key(&id).map_err(|_| "denied")?;
+            all.tollgate.spend(NAME, &id, 1, all.clock.now())?;
+        }
+        Ok(all)
+    }
+}
+
+fn measure(
+    args: &Args,
+    contenders: &Contenders,
+    keys: u64,
+    threads: usize,
+    spread: Spread,
+) -> Result<Times, Failure> {
+    let start = Barrier::new(threads);
+    let per_thread: Vec<Vec<Times>> = std::thread::scope(|scope| {
+        let work = |seed| {
+            let start = &start;
+            move || {
+                let mut random = Random::new(seed);
+                let mut rounds = Vec::new();
+                for _ in 0..args.rounds {
+                    let ids: Vec<_> =
+                        (0..args.decisions).map(|_| id(spread.pick(keys, &mut random))).collect();
+                    rounds.push(round(contenders, &ids, start));
+                }
+                rounds
+            }
+        };
+        let workers: Vec<_> = (0..threads).map(|seed| scope.spawn(work(seed as u64))).collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().map_err(|_| "panicked"))
+            .collect::<Result<_, _>>()
+    })?;
+    let rounds: Vec<_> = per_thread.into_iter().flatten().collect();
+    let median_of = |field: fn(&Times) -> f64| median(rounds.iter().map(field).collect());
+    Ok(Times {
+        quanta: median_of(|times| times.quanta),
+        system: median_of(|times| times.system),
+        one: median_of(|times| times.one),
+        one_with_clock: median_of(|times| times.one_with_clock),
+        batch: median_of(|times| times.batch),
+    })
+}
+
+fn round(contenders: &Contenders, ids: &[String], start: &Barrier) -> Times {
+    let Contenders { tollgate, clock, quanta, system } = contenders;
+    let now = clock.now();
+    Times {
+        system: timed(ids, start, || count_governor(system, ids)),
+        one: timed(ids, start, || {
+            let spend = |id: &&String| tollgate.spend(NAME, id, 1, now).is_ok_and(|d| d.allowed);
+            ids.iter().filter(spend).count()
+        }),
+        batch: timed(ids, start, || count_batches(tollgate, clock, ids)),
+        one_with_clock: timed(ids, start, || {
+            let spend = |id: &&String| {
+                tollgate.spend(NAME, id, 1, clock.now()).is_ok_and(|decision| decision.allowed)
+            };
+            ids.iter().filter(spend).count()
+        }),
+        quanta: timed(ids, start, || count_governor(quanta, ids)),
+    }
+}
+
+fn count_governor<C: GovernorClock>(governor: &Governor<C>, ids: &[String]) -> usize {
+    ids.iter().filter(|id| governor.check_key(id).is_ok()).count()
+}
+
+fn count_batches(tollgate: &Limiter, clock: &Clock, ids: &[String]) -> usize {
+    let mut batch = Batch::default();
+    let mut asks = Vec::with_capacity(BATCH);
+    let mut allowed = 0;
+    for ids in ids.chunks(BATCH) {
+        asks.clear();
+        asks.extend(ids.iter().map(|id| Request::new(NAME, id, 1)));
+        let answers = tollgate.batch(&mut batch, &asks, clock.now());
+        allowed += answers.iter().filter(|a| a.as_ref().is_ok_and(|d| d.allowed)).count();
+    }
+    allowed
+}
+
+/// Nanoseconds per decision. Every decision must be an allowed one, or it is something else that
+/// is timed.
+#[expect(clippy::disallowed_methods, reason = "a benchmark is about time")]
+#[expect(clippy::cast_precision_loss, reason = "shown as whole nanoseconds")]
+fn timed(ids: &[String], start: &Barrier, work: impl FnOnce() -> usize) -> f64 {
+    start.wait();
+    let begin = Instant::now();
+    let allowed = work();
+    let took = begin.elapsed();
+    assert_eq!(allowed, ids.len(), "a decision was denied");
+    took.as_nanos() as f64 / ids.len() as f64
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+/// About 20 bytes.
+fn id(key: u64) -> String {
+    format!("client-{key:013}")
+}
+
+impl Spread {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a sample of ranks"
+    )]
+    fn pick(self, keys: u64, random: &mut Random) -> u64 {
+        match self {
+            Self::Uniform => random.below(keys),
+            Self::Zipf => {
+                // The logarithm of a rank is uniform where its frequency is one over the rank.
+                let unit = random.below(1 << 53) as f64 / (1_u64 << 53) as f64;
+                ((keys as f64).powf(unit) as u64).min(keys - 1)
+            }
+        }
+    }
+}

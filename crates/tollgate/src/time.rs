@@ -156,7 +156,9 @@ impl Clock {
 
     /// What time it is; never earlier than what it said before.
     pub fn now(&self) -> Moment {
-        let elapsed = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        Moment::from_nanos(self.wall_nanos.saturating_add(elapsed))
+        let elapsed = self.start.elapsed();
+        let nanos = elapsed.as_secs().saturating_mul(1_000_000_000);
+        let nanos = nanos.saturating_add(elapsed.subsec_nanos().into());
+        Moment::from_nanos(self.wall_nanos.saturating_add(nanos))
     }
 }

@@ -15,6 +15,11 @@ pub const RULES_MAX: usize = 1 << 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(u32);
 
+impl RuleId {
+    /// In no book.
+    pub(crate) const NONE: Self = Self(u32::MAX >> 1);
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     rule: Rule,

@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod batch;
 mod explain;
 mod mistake;
 #[cfg(test)]
@@ -34,6 +35,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
+pub use batch::{Answers, Batch};
 pub use explain::Explanation;
 pub use mistake::Mistake;
 
@@ -125,14 +127,6 @@ pub struct Merged {
     pub each: SmallVec<[Decision; INLINE]>,
 }
 
-/// Room for a batch of asks, to be used again and again.
-#[derive(Debug, Default)]
-pub struct Batch {
-    questions: Vec<Question<Gcra>>,
-    outcomes: Vec<Outcome>,
-    answers: Vec<Result<Decision, Mistake>>,
-}
-
 impl Limiter {
     /// A limiter with room for about 7 million buckets. Fails where the system will not reserve
     /// [`MEMORY_DEFAULT`] bytes.
@@ -156,6 +150,7 @@ impl Limiter {
     }
 
     /// Takes `cost` tokens if they are there. A cost of zero takes nothing and tells the state.
+    #[inline]
     pub fn spend(
         &self,
         limit: &str,
@@ -167,6 +162,7 @@ impl Limiter {
     }
 
     /// What [`spend`](Self::spend) would answer, without taking anything.
+    #[inline]
     pub fn check(
         &self,
         limit: &str,
@@ -179,6 +175,7 @@ impl Limiter {
 
     /// Gives `cost` tokens back, at most as many as are missing; `allowed` says whether there were
     /// any.
+    #[inline]
     pub fn refund(
         &self,
         limit: &str,
@@ -242,9 +239,9 @@ impl Limiter {
     /// let mut batch = tollgate::limiter::Batch::default();
     /// let asks = [Request::new("A", "x", 1), Request::new("A", "x", 1), Request::new("B", "x", 1)];
     /// let answers = limiter.batch(&mut batch, &asks, Moment::from_nanos(0));
-    /// assert!(answers[0].as_ref().is_ok_and(|first| first.allowed));
-    /// assert!(answers[1].as_ref().is_ok_and(|second| !second.allowed));
-    /// assert!(answers[2].is_err(), "there is no limit called B");
+    /// let allowed: Vec<_> = answers.iter().map(|answer| answer.map(|it| it.allowed)).collect();
+    /// assert_eq!(allowed[..2], [Ok(true), Ok(false)]);
+    /// assert!(allowed[2].is_err(), "there is no limit called B");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn batch<'b>(
@@ -252,30 +249,12 @@ impl Limiter {
         batch: &'b mut Batch,
         asks: &[Request<'_>],
         now: Moment,
-    ) -> &'b [Result<Decision, Mistake>] {
+    ) -> Answers<'b> {
         let resolver = self.resolver.load();
-        batch.questions.clear();
-        batch.answers.clear();
-        for ask in asks {
-            batch.answers.push(match question(&resolver, ask, ask.mode.into(), false) {
-                Ok(question) => {
-                    batch.questions.push(question);
-                    Ok(Decision::default())
-                }
-                Err(mistake) => Err(mistake),
-            });
-        }
-        batch.outcomes.resize(batch.questions.len(), Outcome::default());
+        batch.resolve(&resolver, asks);
         self.store.decide(&batch.questions, &mut batch.outcomes, now);
-        let mut outcomes = batch.outcomes.iter();
-        for (ask, answer) in asks.iter().zip(&mut batch.answers) {
-            if answer.is_ok()
-                && let Some(outcome) = outcomes.next()
-            {
-                *answer = decision(&resolver, ask, outcome);
-            }
-        }
-        &batch.answers
+        batch.blame_costs(&resolver, asks);
+        Answers { batch }
     }
 
     /// What applies to an id and why, and the arithmetic of what an ask of `cost` would be
@@ -290,14 +269,16 @@ impl Limiter {
         let resolver = self.resolver.load();
         let before = self.check(limit, id, 0, now)?;
         let answer = self.check(limit, id, cost, now)?;
-        let applied = resolver.applied(limit, id).map_err(|e| mistake(&resolver, limit, id, e))?;
+        let request = Request::new(limit, id, 0);
+        let applied = resolver.applied(limit, id).map_err(|e| mistake(&resolver, &request, e))?;
         Ok(Explanation::new(&applied, cost, before, answer))
     }
 
     /// The key of the bucket that an id is counted in, such as `6:12345678`.
     pub fn bucket_key(&self, limit: &str, id: &str) -> Result<String, Mistake> {
         let resolver = self.resolver.load();
-        let applied = resolver.applied(limit, id).map_err(|e| mistake(&resolver, limit, id, e))?;
+        let request = Request::new(limit, id, 0);
+        let applied = resolver.applied(limit, id).map_err(|e| mistake(&resolver, &request, e))?;
         Ok(applied.bucket_key())
     }
 
@@ -322,7 +303,7 @@ impl Limiter {
     #[inline]
     fn one(&self, ask: Request<'_>, action: Action, now: Moment) -> Result<Decision, Mistake> {
         let resolver = self.resolver.load();
-        let question = question(&resolver, &ask, action, false)?;
+        let question = question(&resolver, &ask, action)?;
         let mut outcome = [Outcome::default()];
         self.store.decide(&[question], &mut outcome, now);
         decision(&resolver, &ask, &outcome[0])
@@ -343,7 +324,7 @@ impl Limiter {
         let resolver = self.resolver.load();
         let mut questions: SmallVec<[Question<Gcra>; INLINE]> = SmallVec::new();
         for ask in asks {
-            let question = question(&resolver, ask, action(ask), true)?;
+            let question = Question { joined: true, ..question(&resolver, ask, action(ask))? };
             if questions.iter().any(|other| other.bucket == question.bucket) {
                 let bucket = self.bucket_key(ask.limit, ask.id)?;
                 return Err(Mistake::SameBucketTwice { bucket });
@@ -360,23 +341,23 @@ impl Limiter {
     }
 }
 
+#[inline]
 fn question(
     resolver: &Resolver,
     ask: &Request<'_>,
     action: Action,
-    joined: bool,
 ) -> Result<Question<Gcra>, Mistake> {
-    match resolver.resolve(ask.limit, ask.id) {
+    match resolver.entry(ask.limit).and_then(|entry| entry.resolve(ask.id)) {
         Ok((bucket, rule)) => {
-            Ok(Question { bucket, ask: Ask { rule, action, cost: ask.cost }, joined })
+            Ok(Question { bucket, ask: Ask { rule, action, cost: ask.cost }, joined: false })
         }
-        Err(unresolved) => Err(mistake(resolver, ask.limit, ask.id, unresolved)),
+        Err(unresolved) => Err(mistake(resolver, ask, unresolved)),
     }
 }
 
 #[cold]
-fn mistake(resolver: &Resolver, limit: &str, id: &str, unresolved: Unresolved) -> Mistake {
-    let (limit, id) = (limit.to_owned(), id.to_owned());
+fn mistake(resolver: &Resolver, ask: &Request<'_>, unresolved: Unresolved) -> Mistake {
+    let (limit, id) = (ask.limit.to_owned(), ask.id.to_owned());
     match unresolved {
         Unresolved::Name => mistake::unknown_limit(resolver.limits(), &limit),
         Unresolved::Id(source) => Mistake::Id { limit, id, source },
@@ -393,12 +374,7 @@ fn decision(
     if outcome.verdict == Verdict::Never {
         return Err(cost_above_burst(resolver, ask));
     }
-    Ok(Decision {
-        allowed: outcome.verdict == Verdict::Allow,
-        remaining: outcome.remaining,
-        retry_in: outcome.retry_in,
-        reset_in: outcome.reset_in,
-    })
+    Ok(outcome.into())
 }
 
 #[cold]
@@ -423,6 +399,18 @@ fn merge(questions: &[Question<Gcra>], each: SmallVec<[Decision; INLINE]>) -> Me
     let mut decision = each[decided_by];
     decision.allowed |= !has_say(&decided_by);
     Merged { decision, decided_by, each }
+}
+
+impl From<&Outcome> for Decision {
+    #[inline]
+    fn from(outcome: &Outcome) -> Self {
+        Self {
+            allowed: outcome.verdict == Verdict::Allow,
+            remaining: outcome.remaining,
+            retry_in: outcome.retry_in,
+            reset_in: outcome.reset_in,
+        }
+    }
 }
 
 impl Decision {

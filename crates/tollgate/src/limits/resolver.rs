@@ -67,8 +67,9 @@ pub(crate) struct Resolver {
     names: HashMap<Box<str>, Entry>,
 }
 
+/// A limit, ready to be asked.
 #[derive(Debug)]
-struct Entry {
+pub(crate) struct Entry {
     /// Where the name is in `limits`.
     place: usize,
     secret: Secret,
@@ -126,24 +127,15 @@ impl Resolver {
         &self.limits
     }
 
-    /// The bucket and the rule for a name and an id.
+    /// What is limited under a name.
     #[inline]
-    pub(crate) fn resolve(
-        &self,
-        name: &str,
-        id: &str,
-    ) -> Result<(Fingerprint, RuleId), Unresolved> {
-        let entry = self.names.get(name).ok_or(Unresolved::Name)?;
-        let mut buffer = IdBuffer::new();
-        let id = entry.id_format.canonical(id, &mut buffer).map_err(Unresolved::Id)?;
-        let bucket = entry.secret.fingerprint(id.as_bytes());
-        let rule = entry.rule(bucket).ok_or(Unresolved::NoDefault)?;
-        Ok((bucket, rule))
+    pub(crate) fn entry(&self, name: &str) -> Result<&Entry, Unresolved> {
+        self.names.get(name).ok_or(Unresolved::Name)
     }
 
-    /// What [`Self::resolve`] found, in words.
+    /// What [`Entry::resolve`] finds, in words.
     pub(crate) fn applied(&self, name: &str, id: &str) -> Result<Applied<'_>, Unresolved> {
-        let entry = self.names.get(name).ok_or(Unresolved::Name)?;
+        let entry = self.entry(name)?;
         let named = self.limits.iter().nth(entry.place).ok_or(Unresolved::Name)?;
         let mut buffer = IdBuffer::new();
         let id = entry.id_format.canonical(id, &mut buffer).map_err(Unresolved::Id)?;
@@ -191,6 +183,16 @@ impl Entry {
             entry.overrides.insert(secret.fingerprint(over.id.as_bytes()), (rule, at));
         }
         Ok(entry)
+    }
+
+    /// The bucket and the rule for an id.
+    #[inline]
+    pub(crate) fn resolve(&self, id: &str) -> Result<(Fingerprint, RuleId), Unresolved> {
+        let mut buffer = IdBuffer::new();
+        let id = self.id_format.canonical(id, &mut buffer).map_err(Unresolved::Id)?;
+        let bucket = self.secret.fingerprint(id.as_bytes());
+        let rule = self.rule(bucket).ok_or(Unresolved::NoDefault)?;
+        Ok((bucket, rule))
     }
 
     #[inline]

@@ -12,6 +12,9 @@ use siphasher::sip128::{Hash128, SipHasher13};
 pub struct Fingerprint(u128);
 
 impl Fingerprint {
+    /// The fingerprint of nothing in particular.
+    pub(super) const NONE: Self = Self(1);
+
     /// The bits; never all zero.
     pub const fn get(self) -> u128 {
         self.0

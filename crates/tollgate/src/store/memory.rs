@@ -132,9 +132,7 @@ impl<A: Algorithm> MemoryStore<A> {
 
 impl<A: Algorithm> Store<A> for MemoryStore<A> {
     fn decide(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
-        if questions.len() > 1 {
-            self.touch(questions);
-        }
+        self.touch(questions);
         let mut rest = outcomes;
         for transaction in questions.chunk_by(|_, next| next.joined) {
             let (these, behind) = rest.split_at_mut(transaction.len());

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use crate::Moment;
 use crate::algorithm::Algorithm;
+use crate::algorithm::book::{Action, Ask, Gcra, RuleId};
 
 /// One ask of one bucket.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,14 @@ pub struct Question<A: Algorithm> {
     pub ask: A::Ask,
     /// Whether this belongs to the same transaction as the question before it.
     pub joined: bool,
+}
+
+impl Question<Gcra> {
+    /// A question that asks for nothing, by no rule.
+    pub(crate) fn idle() -> Self {
+        let ask = Ask { rule: RuleId::NONE, action: Action::CheckOnly, cost: 0 };
+        Self { bucket: Fingerprint::NONE, ask, joined: false }
+    }
 }
 
 /// Something that decides over buckets.

@@ -24,8 +24,8 @@ const BATCH: usize = 64;
 const MEMORY: usize = 1 << 30;
 const NAME: &str = "RequestsPerClient";
 /// Slow enough that every key stays in use, large enough that nothing is denied.
-const BURST: u32 = 100_000;
-const PERIOD_SECS: u64 = 365 * 86_400;
+const BURST: u32 = 10_000_000;
+const PERIOD_SECS: u64 = 1_000_000_000;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -208,7 +208,7 @@ fn count_batches(tollgate: &Limiter, clock: &Clock, ids: &[String]) -> usize {
         asks.clear();
         asks.extend(ids.iter().map(|id| Request::new(NAME, id, 1)));
         let answers = tollgate.batch(&mut batch, &asks, clock.now());
-        allowed += answers.iter().filter(|a| a.as_ref().is_ok_and(|d| d.allowed)).count();
+        allowed += answers.iter().filter(|answer| answer.is_ok_and(|it| it.allowed)).count();
     }
     allowed
 }

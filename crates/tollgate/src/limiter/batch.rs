@@ -1,0 +1,82 @@
+//! Many asks at once.
+
+use super::{Decision, Mistake, Request, cost_above_burst, mistake};
+use crate::algorithm::book::{Ask, Gcra};
+use crate::algorithm::gcra::{Outcome, Verdict};
+use crate::limits::resolver::Resolver;
+use crate::store::Question;
+
+/// Room for a batch of asks, to be used again and again: after a few it no longer grows.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub(super) questions: Vec<Question<Gcra>>,
+    /// One for each ask, also for those that are mistakes.
+    pub(super) outcomes: Vec<Outcome>,
+    /// By the place of the ask.
+    mistakes: Vec<(usize, Mistake)>,
+}
+
+impl Batch {
+    pub(super) fn resolve(&mut self, resolver: &Resolver, asks: &[Request<'_>]) {
+        self.questions.clear();
+        self.mistakes.clear();
+        let (mut name, mut entry) = ("", resolver.entry(""));
+        for (place, ask) in asks.iter().enumerate() {
+            // Asks of one batch are often for one limit, and then it is the same text in memory.
+            if !std::ptr::eq(name, ask.limit) {
+                (name, entry) = (ask.limit, resolver.entry(ask.limit));
+            }
+            match entry.and_then(|entry| entry.resolve(ask.id)) {
+                Ok((bucket, rule)) => {
+                    let ask = Ask { rule, action: ask.mode.into(), cost: ask.cost };
+                    self.questions.push(Question { bucket, ask, joined: false });
+                }
+                Err(unresolved) => {
+                    self.mistakes.push((place, mistake(resolver, ask, unresolved)));
+                    self.questions.push(Question::idle());
+                }
+            }
+        }
+        self.outcomes.resize(asks.len(), Outcome::default());
+    }
+
+    /// Turns what can never pass into mistakes.
+    pub(super) fn blame_costs(&mut self, resolver: &Resolver, asks: &[Request<'_>]) {
+        for (place, (ask, outcome)) in asks.iter().zip(&self.outcomes).enumerate() {
+            if outcome.verdict == Verdict::Never {
+                let behind = self.mistakes.partition_point(|&(other, _)| other < place);
+                self.mistakes.insert(behind, (place, cost_above_burst(resolver, ask)));
+            }
+        }
+    }
+}
+
+/// What the asks of a batch were answered, in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Answers<'b> {
+    pub(super) batch: &'b Batch,
+}
+
+impl<'b> Answers<'b> {
+    /// How many there are: as many as asks.
+    pub fn len(&self) -> usize {
+        self.batch.outcomes.len()
+    }
+
+    /// Whether nothing was asked.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Each answer, or what was wrong with the ask.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = Result<Decision, &'b Mistake>> + use<'b> {
+        let mut mistakes = self.batch.mistakes.iter().peekable();
+        self.batch.outcomes.iter().enumerate().map(move |(place, outcome)| {
+            match mistakes.next_if(|(other, _)| *other == place) {
+                Some((_, mistake)) => Err(mistake),
+                None => Ok(outcome.into()),
+            }
+        })
+    }
+}

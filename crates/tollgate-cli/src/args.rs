@@ -89,9 +89,9 @@ Nothing is asked of a server: the buckets begin full, time begins at 0 and passe
 EXAMPLES
   tollgate ask NewOrdersPerAccount 12345678 --times 301
       use up the burst; the last ask says how long to wait
-  tollgate ask --limits limits.yaml Logins ada --times 20 --every 10s
+  tollgate ask --limits limits.yaml LoginsPerUser ada --times 20 --every 10s
       does one login every ten seconds get through?
-  tollgate ask --limits limits.yaml Logins ada --explain
+  tollgate ask --limits limits.yaml LoginsPerUser ada --explain
       which limit applies, where it is written, and the arithmetic
 
 EXIT CODES
@@ -177,7 +177,7 @@ struct RawAsk {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=ask::TIMES_MAX))]
     times: u64,
-    /// How much time passes between two asks, such as 10s or 1h30m [default: none]
+    /// How much time passes between two asks, such as 10s [default: none]
     #[arg(long, value_name = "DURATION", value_parser = parse_every)]
     every: Option<Nanos>,
     /// Say which limit applies and why, and the arithmetic of one more ask

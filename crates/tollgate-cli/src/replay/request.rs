@@ -50,9 +50,7 @@ pub(crate) enum BadLine {
     Blank,
     #[error("expected a JSON object such as {{\"at\":0,\"op\":\"spend\",..}}")]
     NotAnObject,
-    #[error(
-        "expected each of `asks` to be a JSON object such as {{\"limit\":\"..\",\"id\":\"..\"}}"
-    )]
+    #[error("expected a JSON object such as {{\"limit\":\"..\",\"id\":\"..\"}}")]
     AskNotAnObject,
     #[error("{message} (column {column})")]
     Json { message: String, column: usize },

@@ -1,2 +1,19 @@
 //! The binary `tollgate`.
-fn main() {}
+
+mod answer;
+mod args;
+mod ask;
+mod check;
+mod error;
+mod files;
+mod output;
+mod replay;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match args::Command::parse() {
+        Ok(command) => command.run().unwrap_or_else(|error| error.report()),
+        Err(usage) => output::print_usage(&usage),
+    }
+}

@@ -1,0 +1,202 @@
+//! `tollgate check`: what is wrong with limits files, what is in them, and what they change.
+
+use serde::Serialize;
+use tollgate::Limits;
+use tollgate::limits::{Change, Fault, Faults, NamedLimit, changes};
+
+use crate::args::Format;
+use crate::error::{Error, Exit};
+use crate::files::Files;
+use crate::output::{Output, say};
+
+/// What is to be checked.
+#[derive(Debug)]
+pub(crate) struct Check {
+    pub(crate) files: Files,
+    /// What is in force, to say what would change.
+    pub(crate) against: Option<Files>,
+    pub(crate) format: Format,
+}
+
+/// Checks the files.
+pub(crate) fn run(check: &Check) -> Result<Exit, Error> {
+    let mut output = Output::new();
+    let exit = match (check.load(), check.format) {
+        (Ok((limits, changes)), Format::Text) => {
+            print(&mut output, &limits, changes.as_deref())?;
+            Exit::Allowed
+        }
+        (Ok((limits, changes)), Format::Json) => {
+            output.json(&JsonSummary::new(&limits, changes.as_deref()))?;
+            Exit::Allowed
+        }
+        (Err(Error::Faults { faults, is_old }), Format::Json) => {
+            output.json(&JsonFaults::new(&faults, is_old))?;
+            Exit::Mistake
+        }
+        (Err(error), _) => return Err(error),
+    };
+    output.finish()?;
+    Ok(exit)
+}
+
+impl Check {
+    /// The limits, and what they change if that was asked.
+    fn load(&self) -> Result<(Limits, Option<Vec<Change>>), Error> {
+        let limits = self.files.load()?;
+        let old = self.against.as_ref().map(Files::load_old).transpose()?;
+        let changes = old.map(|old| changes(&old, &limits));
+        Ok((limits, changes))
+    }
+}
+
+fn print(output: &mut Output, limits: &Limits, changes: Option<&[Change]>) -> Result<(), Error> {
+    for hint in limits.hints() {
+        say(format_args!("note: {hint}"));
+    }
+    match changes {
+        None => print_summary(output, limits),
+        Some([]) => output.line("no change in effect"),
+        Some(changes) => changes.iter().try_for_each(|change| output.line(change)),
+    }
+}
+
+fn print_summary(output: &mut Output, limits: &Limits) -> Result<(), Error> {
+    let rows: Vec<[String; 5]> = limits.iter().map(row).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+    };
+    let widths: [usize; 4] = std::array::from_fn(width);
+    let names = count(rows.len(), "limit");
+    output.line(format_args!("{names}, {}", count(overrides(limits), "override")))?;
+    for [name, number, id_format, terms, overrides] in &rows {
+        let [a, b, c, d] = widths;
+        let line = format!("{name:a$}  {number:>b$}  {id_format:c$}  {terms:d$}  {overrides}");
+        output.line(line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn row(named: &NamedLimit) -> [String; 5] {
+    let terms = named.default().map_or("no default".into(), |default| default.limit.to_string());
+    let number = named.number().map_or("-".into(), |number| number.to_string());
+    let overrides = match named.overrides().len() {
+        0 => String::new(),
+        some => count(some, "override"),
+    };
+    [named.name().to_owned(), number, named.id_format().name().to_owned(), terms, overrides]
+}
+
+fn overrides(limits: &Limits) -> usize {
+    limits.iter().map(|named| named.overrides().len()).sum()
+}
+
+fn count(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+#[derive(Serialize)]
+struct JsonSummary<'a> {
+    limits: Vec<JsonLimit<'a>>,
+    overrides: usize,
+    hints: Vec<JsonHint<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Vec<JsonChange<'a>>>,
+}
+
+#[derive(Serialize)]
+struct JsonLimit<'a> {
+    name: &'a str,
+    number: Option<u32>,
+    id: &'static str,
+    /// What everybody is allowed, as people say it.
+    limit: Option<String>,
+    burst: Option<u64>,
+    count: Option<u64>,
+    period: Option<u128>,
+    overrides: usize,
+}
+
+#[derive(Serialize)]
+struct JsonHint<'a> {
+    file: &'a str,
+    line: u32,
+    message: &'a str,
+}
+
+#[derive(Serialize)]
+struct JsonChange<'a> {
+    limit: &'a str,
+    id: Option<&'a str>,
+    change: String,
+}
+
+impl<'a> JsonSummary<'a> {
+    fn new(limits: &'a Limits, changes: Option<&'a [Change]>) -> Self {
+        let hint = |hint: &'a tollgate::limits::Hint| JsonHint {
+            file: hint.origin.file(),
+            line: hint.origin.line(),
+            message: &hint.text,
+        };
+        let change = |change: &'a Change| JsonChange {
+            limit: &change.name,
+            id: change.id.as_deref(),
+            change: change.effect.to_string(),
+        };
+        Self {
+            limits: limits.iter().map(JsonLimit::new).collect(),
+            overrides: overrides(limits),
+            hints: limits.hints().iter().map(hint).collect(),
+            changes: changes.map(|changes| changes.iter().map(change).collect()),
+        }
+    }
+}
+
+impl<'a> JsonLimit<'a> {
+    fn new(named: &'a NamedLimit) -> Self {
+        let limit = named.default().map(|default| default.limit);
+        Self {
+            name: named.name(),
+            number: named.number(),
+            id: named.id_format().name(),
+            limit: limit.map(|limit| limit.to_string()),
+            burst: limit.map(|limit| limit.burst()),
+            count: limit.map(|limit| limit.count()),
+            period: limit.map(|limit| limit.period().get()),
+            overrides: named.overrides().len(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonFaults<'a> {
+    faults: Vec<JsonFault<'a>>,
+    /// How many there are beyond those.
+    untold: usize,
+    /// Whether it is the limits in force that are wrong, not the ones to be checked.
+    old: bool,
+}
+
+#[derive(Serialize)]
+struct JsonFault<'a> {
+    file: &'a str,
+    line: u32,
+    column: u32,
+    message: &'a str,
+    help: &'a str,
+}
+
+impl<'a> JsonFaults<'a> {
+    fn new(faults: &'a Faults, old: bool) -> Self {
+        let fault = |fault: &'a Fault| JsonFault {
+            file: &fault.file,
+            line: fault.line,
+            column: fault.column,
+            message: &fault.message,
+            help: &fault.help,
+        };
+        Self { faults: faults.iter().map(fault).collect(), untold: faults.untold(), old }
+    }
+}

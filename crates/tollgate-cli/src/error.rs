@@ -1,0 +1,87 @@
+//! What can go wrong, and what the process says and returns then.
+
+use std::error::Error as _;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use tollgate::limits::Faults;
+
+use crate::output::say;
+
+/// How a command ended. Scripts rely on the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All is well, or the ask was allowed.
+    Allowed = 0,
+    /// The ask was denied.
+    Denied = 1,
+    /// The arguments, the files or the ask are wrong.
+    Mistake = 2,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("reading the {what} from {}", path.display())]
+    Read { what: &'static str, path: PathBuf, source: io::Error },
+    #[error("reading the {what} from {}: byte {at} is not UTF-8; save the file as UTF-8", path.display())]
+    NotText { what: &'static str, path: PathBuf, at: usize },
+    #[error("{faults}")]
+    Faults { faults: Faults, is_old: bool },
+    #[error(transparent)]
+    Ask(#[from] tollgate::Mistake),
+    #[error("{times} asks {every} apart take longer than time lasts (292 years): use fewer")]
+    TooLate { times: u64, every: tollgate::Nanos },
+    #[error("reserving memory for the buckets")]
+    Memory(#[source] io::Error),
+    #[error("replacing the limits")]
+    Reload(#[from] tollgate::algorithm::book::BookFull),
+    #[error("reading standard input")]
+    Input(#[source] io::Error),
+    #[error("writing to standard output")]
+    Output(#[source] io::Error),
+}
+
+impl Error {
+    /// Tells it to whoever is there, and what the process returns then.
+    pub(crate) fn report(&self) -> ExitCode {
+        match self {
+            // Each begins with where it is, so that an editor can go there.
+            Self::Faults { faults, is_old } => {
+                say(format_args!("{faults}\n\nerror: {}", mend(faults, *is_old)));
+            }
+            other => say(format_args!("error: {}", other.with_causes())),
+        }
+        Exit::Mistake.into()
+    }
+
+    /// What was being done, and why it failed, in one text.
+    pub(crate) fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        // A mistake tells its own cause in its own sentence.
+        let mut cause = self.source().filter(|_| !matches!(self, Self::Ask(_)));
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+}
+
+fn mend(faults: &Faults, is_old: bool) -> String {
+    let count = faults.iter().len() + faults.untold();
+    let noun = if count == 1 { "fault" } else { "faults" };
+    if is_old {
+        format!("{count} {noun} in the old limits (--against): compare with files that work")
+    } else {
+        format!("{count} {noun}: mend the files and try again")
+    }
+}

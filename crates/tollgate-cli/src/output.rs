@@ -1,0 +1,85 @@
+//! Standard output, which may be closed at any time, and standard error.
+
+use std::fmt;
+use std::io::{self, BufWriter, Stdout, Write};
+use std::process::ExitCode;
+
+use crate::error::{Error, Exit};
+
+/// How much is written at once.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Standard output. Once nobody reads it (`| head`), what is written to it is dropped: a reader
+/// who has seen enough is no failure.
+pub(crate) struct Output {
+    inner: BufWriter<Stdout>,
+    is_closed: bool,
+}
+
+impl Output {
+    /// The standard output of this process.
+    pub(crate) fn new() -> Self {
+        Self { inner: BufWriter::with_capacity(BUFFER_BYTES, io::stdout()), is_closed: false }
+    }
+
+    /// Whether nobody reads any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Writes `value` as one line of JSON.
+    pub(crate) fn json(&mut self, value: &impl serde::Serialize) -> Result<(), Error> {
+        serde_json::to_writer(&mut *self, value).map_err(|error| Error::Output(error.into()))?;
+        self.write_all(b"\n").map_err(Error::Output)
+    }
+
+    /// Writes `text` as one line.
+    pub(crate) fn line(&mut self, text: impl fmt::Display) -> Result<(), Error> {
+        writeln!(self, "{text}").map_err(Error::Output)
+    }
+
+    /// Writes what is still in the buffer. Without this an error at the very end would be lost.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        self.flush().map_err(Error::Output)
+    }
+
+    fn unless_closed<T>(&mut self, done: io::Result<T>, dropped: T) -> io::Result<T> {
+        match done {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.is_closed = true;
+                Ok(dropped)
+            }
+            done => done,
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_closed {
+            return Ok(bytes.len());
+        }
+        let done = self.inner.write(bytes);
+        self.unless_closed(done, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.is_closed {
+            return Ok(());
+        }
+        let done = self.inner.flush();
+        self.unless_closed(done, ())
+    }
+}
+
+/// Says something to a person. If nobody listens, there is nobody to tell that to.
+pub(crate) fn say(words: impl fmt::Display) {
+    let _ = writeln!(io::stderr().lock(), "{words}");
+}
+
+/// Prints the help that was asked for, or what is wrong with the arguments.
+pub(crate) fn print_usage(usage: &clap::Error) -> ExitCode {
+    // As above: a closed pipe is no failure.
+    let _ = usage.print();
+    if usage.use_stderr() { Exit::Mistake.into() } else { Exit::Allowed.into() }
+}

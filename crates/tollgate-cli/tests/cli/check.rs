@@ -1,0 +1,151 @@
+//! `tollgate check`.
+
+use serde_json::json;
+
+use crate::program::{file, run};
+
+const LIMITS: &str = "examples/limits.yaml";
+const OVERRIDES: &str = "examples/overrides.yaml";
+
+#[test]
+fn good_files_are_summed_up() {
+    let ran = run(&["check", "--limits", LIMITS, "--overrides", OVERRIDES]);
+    let expected = "\
+5 limits, 4 overrides
+NewOrdersPerAccount                6  regId         300 per 3h            1 override
+NewRegistrationsPerIPAddress       4  ipAddress     20 per 1s             1 override
+CertificatesPerDomainPerAccount    8  regId:domain  50 per 7d             1 override
+SearchesPerIPAddress             100  ipAddress     3 per 1s, burst 10    1 override
+LoginsPerUser                      -  any           1 per 1m30s, burst 5
+";
+    assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(0), expected, ""));
+}
+
+#[test]
+fn one_is_not_plural_and_a_name_may_have_overrides_only() {
+    let limits = file("check-one.yaml", "A: {burst: 1, count: 1, period: 1s}");
+    let overrides =
+        file("check-one-o.yaml", "NewOrdersPerAccount:1: {burst: 1, count: 1, period: 1s}");
+    let ran = run(&["check", "--limits", &limits]);
+    assert_eq!(ran.stdout, "1 limit, 0 overrides\nA  -  any  1 per 1s\n");
+    let ran = run(&["check", "--limits", &limits, "--overrides", &overrides]);
+    let expected = "\
+2 limits, 1 override
+A                    -  any    1 per 1s
+NewOrdersPerAccount  6  regId  no default  1 override
+";
+    assert_eq!(ran.stdout, expected);
+}
+
+#[test]
+fn hints_are_words_not_data() {
+    let limits = file("check-hint.yaml", "NewOrderPerAccount: {burst: 1, count: 1, period: 1s}");
+    let ran = run(&["check", "--limits", &limits]);
+    assert_eq!(ran.code, Some(0));
+    assert!(ran.stderr.starts_with(&format!("note: {limits}:1: ")), "{}", ran.stderr);
+    assert!(ran.stderr.contains("NewOrdersPerAccount"), "{}", ran.stderr);
+    assert!(!ran.stdout.contains("note"), "{}", ran.stdout);
+}
+
+#[test]
+fn every_fault_of_both_files_is_told() {
+    let limits = file("check-bad.yaml", "A: {burst: 0, count: 1, period: 5}\n");
+    let overrides = file("check-bad-o.yaml", "B:x: {burst: 1, count: 1, period: 1s}\n");
+    let ran = run(&["check", "--limits", &limits, "--overrides", &overrides]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    for place in [format!("{limits}:1:12: "), format!("{limits}:1:33: "), format!("{overrides}:1:")]
+    {
+        assert!(ran.stderr.contains(&place), "{place} in {}", ran.stderr);
+    }
+    assert!(ran.stderr.ends_with("error: 3 faults: mend the files and try again\n"));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_with_the_cause() {
+    let ran = run(&["check", "--limits", "no/such.yaml"]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    assert!(ran.stderr.starts_with("error: reading the limits from no/such.yaml: No such file"));
+    let ran = run(&["check", "--limits", LIMITS, "--overrides", "no/such.yaml"]);
+    assert!(ran.stderr.starts_with("error: reading the overrides from no/such.yaml: No such file"));
+    let ran = run(&["check", "--limits", LIMITS, "--against", "no/such.yaml"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.starts_with("error: reading the old limits from no/such.yaml: "));
+}
+
+#[test]
+fn a_file_that_is_not_text_is_refused() {
+    let path = file("check-latin1.yaml", "");
+    std::fs::write(&path, b"# caf\xe9\nA: {burst: 1, count: 1, period: 1s}").unwrap();
+    let ran = run(&["check", "--limits", &path]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("byte 5 is not UTF-8"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_would_change_is_told_in_effect() {
+    let old = file("against-old.yaml", "NewOrdersPerAccount: {burst: 300, count: 300, period: 3h}");
+    let new = file("against-new.yaml", "NewOrdersPerAccount: {burst: 600, count: 600, period: 3h}");
+    let ran = run(&["check", "--limits", &new, "--against", &old]);
+    let expected = "NewOrdersPerAccount: 300 per 3h becomes 600 per 3h\n";
+    assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(0), expected, ""));
+
+    let over = file("against-o.yaml", "NewOrdersPerAccount:1: {burst: 9, count: 9, period: 1s}");
+    let ran = run(&["check", "--limits", &old, "--against", &old, "--against-overrides", &over]);
+    assert_eq!(
+        ran.stdout,
+        "NewOrdersPerAccount:1: override removed, 9 per 1s becomes 300 per 3h\n"
+    );
+}
+
+#[test]
+fn another_spelling_is_no_change() {
+    let old = file("same-old.yaml", "NewOrdersPerAccount: {burst: 300, count: 300, period: 3h}");
+    let new =
+        file("same-new.yaml", "NewOrdersPerAccount:\n  period: 180m\n  count: 300\n  burst: 300\n");
+    let ran = run(&["check", "--limits", &new, "--against", &old]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), "no change in effect\n"));
+}
+
+#[test]
+fn faults_of_the_old_file_are_told_as_such() {
+    let old = file("faulty-old.yaml", "A: {burst: 0, count: 1, period: 1s}");
+    let ran = run(&["check", "--limits", LIMITS, "--against", &old]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    assert!(ran.stderr.contains("error: 1 fault in the old limits (--against)"), "{}", ran.stderr);
+    let ran = run(&["check", "--limits", LIMITS, "--against", &old, "--format", "json"]);
+    assert_eq!((ran.code, &ran.json()[0]["old"]), (Some(2), &json!(true)));
+}
+
+#[test]
+fn programs_read_the_summary_and_the_changes() {
+    let old = file("json-old.yaml", "A: {burst: 2, count: 1, period: 1s}");
+    let new = file("json-new.yaml", "A: {burst: 3, count: 1, period: 1s, number: 70}");
+    let ran = run(&["check", "--limits", &new, "--format", "json"]);
+    let limit = json!({
+        "name": "A", "number": 70, "id": "any", "limit": "1 per 1s, burst 3",
+        "burst": 3, "count": 1, "period": 1_000_000_000, "overrides": 0,
+    });
+    let mut expected = json!({"limits": [limit], "overrides": 0, "hints": []});
+    assert_eq!((ran.code, ran.json()), (Some(0), vec![expected.clone()]));
+
+    let ran = run(&["check", "--limits", &new, "--against", &old, "--format", "json"]);
+    let number = "bucket number none becomes 70: everything spent is forgotten";
+    let terms = "1 per 1s, burst 2 becomes 1 per 1s, burst 3";
+    expected["changes"] = json!([
+        {"limit": "A", "id": null, "change": number},
+        {"limit": "A", "id": null, "change": terms},
+    ]);
+    assert_eq!((ran.code, ran.json()), (Some(0), vec![expected]));
+}
+
+#[test]
+fn programs_read_the_faults() {
+    let limits = file("json-bad.yaml", "A: {burst: 0, count: 1, period: 1s}");
+    let ran = run(&["check", "--limits", &limits, "--format", "json"]);
+    let fault = json!({
+        "file": limits, "line": 1, "column": 12, "message": "burst is zero",
+        "help": "expected a whole number such as 20, at least 1",
+    });
+    let expected = json!({"faults": [fault], "untold": 0, "old": false});
+    assert_eq!((ran.code, ran.json(), &*ran.stderr), (Some(2), vec![expected], ""));
+}

@@ -1,0 +1,70 @@
+//! The help texts, word for word.
+//!
+//! After a change that is meant, `UPDATE_HELP=1 cargo test -p tollgate-cli` writes them anew.
+
+use std::fs;
+
+use crate::program::run;
+
+/// Read when the tests are compiled, which cargo does again when it changes.
+const UPDATE: Option<&str> = option_env!("UPDATE_HELP");
+
+fn is_golden(name: &str, args: &[&str]) {
+    let ran = run(args);
+    assert_eq!((ran.code, &*ran.stderr), (Some(0), ""), "{args:?}");
+    let path = format!("{}/tests/help/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    if UPDATE.is_some() {
+        fs::write(&path, &ran.stdout).unwrap();
+    }
+    let golden = fs::read_to_string(&path).unwrap();
+    assert_eq!(ran.stdout, golden, "{path} differs from what {args:?} prints");
+}
+
+#[test]
+fn every_help_text_is_as_it_was_agreed() {
+    is_golden("tollgate", &["--help"]);
+    is_golden("check", &["check", "--help"]);
+    is_golden("replay", &["replay", "--help"]);
+    is_golden("replay-limits", &["replay", "limits", "--help"]);
+    is_golden("ask", &["ask", "--help"]);
+}
+
+#[test]
+fn the_short_form_of_help_is_the_same_text() {
+    for command in [&["check"][..], &["replay", "limits"], &["ask"], &[]] {
+        let help = |flag| run(&[command, &[flag]].concat()).stdout;
+        assert_eq!(help("-h"), help("--help"));
+    }
+}
+
+#[test]
+fn the_version_is_told() {
+    let ran = run(&["--version"]);
+    let expected = concat!("tollgate ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), expected));
+}
+
+#[test]
+fn without_a_command_the_help_is_shown_as_a_mistake() {
+    let ran = run(&[]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    assert_eq!(ran.stderr, run(&["--help"]).stdout);
+}
+
+#[test]
+fn wrong_arguments_are_usage_mistakes() {
+    let wrong: [&[&str]; 7] = [
+        &["serv"],
+        &["check"],
+        &["replay"],
+        &["replay", "limits"],
+        &["ask", "A"],
+        &["ask", "A", "x", "--overrides", "o.yaml"],
+        &["check", "--limits", "l.yaml", "--against-overrides", "o.yaml"],
+    ];
+    for args in wrong {
+        let ran = run(args);
+        assert_eq!((ran.code, &*ran.stdout), (Some(2), ""), "{args:?}");
+        assert!(ran.stderr.contains("Usage:"), "{args:?}: {}", ran.stderr);
+    }
+}

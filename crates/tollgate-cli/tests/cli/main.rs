@@ -1,0 +1,13 @@
+//! The binary as its users meet it: arguments, files and standard input in; standard output,
+//! standard error and the exit code out.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod ask;
+mod check;
+mod help;
+mod program;
+mod replay;
+mod replay_errors;
+mod replay_reload;
+mod vectors;

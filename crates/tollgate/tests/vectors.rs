@@ -1,5 +1,7 @@
 //! Recorded data, through the arithmetic and through the limiter.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -133,7 +135,7 @@ fn the_recorded_averages_hold() {
     ];
     for (text, limit, period, strict, lines) in recordings {
         let rule = average::Rule::new(limit, period, strict).unwrap();
-        let store = MemoryStore::<Average>::new(Arc::new(()), MEMORY_MIN).unwrap();
+        let store = MemoryStore::<Average>::new(&Arc::new(()), MEMORY_MIN).unwrap();
         let rows: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(rows.len(), lines);
         for row in rows {
@@ -180,7 +182,7 @@ fn the_recorded_quotas_hold() {
 }
 
 fn check_quota_case(case: &Value) -> usize {
-    let store = MemoryStore::<Quota>::new(Arc::new(()), MEMORY_MIN).unwrap();
+    let store = MemoryStore::<Quota>::new(&Arc::new(()), MEMORY_MIN).unwrap();
     let mut now = Moment::from_nanos(5_000_000_000);
     let mut exchanges = 0;
     for step in case["steps"].as_array().unwrap() {

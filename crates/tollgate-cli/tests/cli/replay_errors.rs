@@ -139,7 +139,7 @@ fn what_the_limits_cannot_decide_is_refused() {
             (r#"{"at":0,"op":"spend","limit":"A","id":""}"#, "the id is empty"),
             (
                 r#"{"at":0,"op":"spend","limit":"A","id":"x","cost":6}"#,
-                "a cost of 6 can never pass `A`: its burst is 5",
+                "a cost of 6 is more than `A` ever holds: its burst is 5",
             ),
             (r#"{"at":0,"op":"check","limit":"A","id":"x","cost":6}"#, "its burst is 5"),
             (

@@ -67,7 +67,7 @@ impl Book {
     }
 
     /// The rule in force for asks under `id`, and its number.
-    #[inline(always)]
+    #[inline]
     fn in_force(&self, id: RuleId) -> Option<(RuleId, &Rule)> {
         let id = self.entries.get(id.0 as usize)?.successor;
         self.rule(id).map(|rule| (id, rule))
@@ -122,7 +122,7 @@ const RULE_SHIFT: u32 = TAT_BITS + 1;
 impl Cell for BucketCell {
     const BYTES: usize = 16;
 
-    #[inline(always)]
+    #[inline]
     fn read(from: &[u8]) -> Self {
         let bits = from.first_chunk().map_or(0, |bytes| u128::from_ne_bytes(*bytes));
         Self {
@@ -132,7 +132,7 @@ impl Cell for BucketCell {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn write(self, to: &mut [u8]) {
         let bits = self.tat.as_ticks()
             | u128::from(self.denied) << TAT_BITS
@@ -154,6 +154,7 @@ impl Algorithm for Gcra {
     type Book = Book;
 
     #[inline(always)]
+    #[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
     fn decide(
         book: &Book,
         cell: Option<BucketCell>,
@@ -171,14 +172,21 @@ impl Algorithm for Gcra {
                 gcra::spend(rule, before, ask.cost, now)
             }
         };
-        let change = match (ask.action, outcome.verdict) {
-            (Action::CheckOnly | Action::CheckAndSpend, Verdict::Deny) => mark(cell),
-            (Action::CheckAndSpend | Action::SpendOnly | Action::Refund, Verdict::Allow)
+        let put = |tat, denied| BucketCell { tat, rule: id, denied };
+        let change = match (ask.action, outcome.verdict, cell) {
+            (Action::CheckAndSpend | Action::SpendOnly | Action::Refund, Verdict::Allow, _)
                 if ask.cost > 0 =>
             {
-                Change::Put(BucketCell { tat: after, rule: id, denied: false })
+                Change::Put(put(after, false))
             }
-            (Action::Reset, _) => Change::Remove,
+            (Action::Reset, ..) => Change::Remove,
+            (Action::CheckOnly | Action::CheckAndSpend, Verdict::Deny, Some(cell))
+                if !cell.denied || cell.rule != id =>
+            {
+                Change::Mark(put(before, true))
+            }
+            // It may have been written under another rule by an ask that a reload overtook.
+            (.., Some(cell)) if cell.rule != id => Change::Mark(put(before, cell.denied)),
             _ => Change::Keep,
         };
         (outcome, change)
@@ -229,12 +237,5 @@ impl Algorithm for Gcra {
             }
             _ => cell,
         }
-    }
-}
-
-fn mark(cell: Option<BucketCell>) -> Change<BucketCell> {
-    match cell {
-        Some(cell) if !cell.denied => Change::Mark(BucketCell { denied: true, ..cell }),
-        _ => Change::Keep,
     }
 }

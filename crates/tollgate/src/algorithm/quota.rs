@@ -117,7 +117,9 @@ pub fn answer(cell: Option<QuotaCell>, ask: &Ask, now: Moment) -> (Outcome, Chan
     match (live, *ask) {
         (Some(cell), Ask::Insert { usage, unit, .. }) => take(cell, usage, unit, now),
         (None, Ask::Insert { quota, usage, ttl, unit }) => create(quota, usage, ttl, unit, now),
-        (Some(cell), Ask::Query) => (cell.read_out(true, cell.unit, now), Change::Keep),
+        (Some(cell), Ask::Query | Ask::Touch) => {
+            (cell.read_out(true, cell.unit, now), Change::Keep)
+        }
         (Some(cell), Ask::AmendQuota(amend, value)) => {
             let remaining = amend.apply(cell.remaining, value);
             changed(QuotaCell { remaining, denied: false, ..cell }, now)
@@ -125,7 +127,6 @@ pub fn answer(cell: Option<QuotaCell>, ask: &Ask, now: Moment) -> (Outcome, Chan
         (Some(cell), Ask::AmendLifetime(amend, value)) => {
             changed(QuotaCell { expires: amended(&cell, amend, value, now), ..cell }, now)
         }
-        (Some(cell), Ask::Touch) => (cell.read_out(true, cell.unit, now), Change::Keep),
         (Some(cell), Ask::Purge) => (cell.read_out(true, cell.unit, now), Change::Remove),
         (None, _) => (Outcome::default(), Change::Keep),
     }

@@ -33,7 +33,7 @@ pub enum Mistake {
         source: IdError,
     },
     /// It costs more than the bucket ever holds, so waiting would not help.
-    #[error("a cost of {cost} can never pass `{limit}`: its burst is {burst}")]
+    #[error("a cost of {cost} is more than `{limit}` ever holds: its burst is {burst}")]
     CostAboveBurst {
         /// The limit.
         limit: String,

@@ -41,8 +41,8 @@ pub use mistake::Mistake;
 
 use crate::algorithm::book::{Action, Ask, BookFull, Gcra};
 use crate::algorithm::gcra::{Outcome, Verdict};
-use crate::limits::Limits;
 use crate::limits::resolver::{Registry, Resolver, Unresolved};
+use crate::limits::{Limit, Limits};
 use crate::store::{Held, MemoryStore, Question, Secret, Store};
 use crate::{Moment, Nanos};
 
@@ -143,8 +143,9 @@ impl Limiter {
     /// A limiter that keeps its buckets under a secret of the caller's choice.
     pub fn with_secret(limits: Limits, memory: usize, secret: Secret) -> io::Result<Self> {
         let mut registry = Registry::default();
-        let resolver = Resolver::new(limits, &secret, &mut registry).map_err(io::Error::other)?;
-        let store = MemoryStore::new(registry.book(), memory)?;
+        let resolver =
+            Resolver::new(limits, &secret, &mut registry, None).map_err(io::Error::other)?;
+        let store = MemoryStore::new(&registry.book(), memory)?;
         let resolver = ArcSwap::from_pointee(resolver);
         Ok(Self { resolver, store, secret, registry: Mutex::new(registry) })
     }
@@ -287,8 +288,9 @@ impl Limiter {
     pub fn reload(&self, limits: Limits, at: Moment) -> Result<(), BookFull> {
         let mut registry = self.registry.lock();
         let mut next = registry.clone();
-        let resolver = Resolver::new(limits, &self.secret, &mut next)?;
-        let moved = resolver.moved_since(&self.resolver.load());
+        let old = self.resolver.load();
+        let resolver = Resolver::new(limits, &self.secret, &mut next, Some(&old))?;
+        let moved = resolver.moved_since(&old);
         self.store.install(next.book(), &moved, at);
         self.resolver.store(Arc::new(resolver));
         *registry = next;
@@ -380,7 +382,7 @@ fn decision(
 #[cold]
 fn cost_above_burst(resolver: &Resolver, ask: &Request<'_>) -> Mistake {
     let burst = match resolver.applied(ask.limit, ask.id) {
-        Ok(applied) => applied.limit().map_or(0, |limit| limit.burst()),
+        Ok(applied) => applied.limit().map_or(0, Limit::burst),
         Err(_) => 0,
     };
     Mistake::CostAboveBurst { limit: ask.limit.to_owned(), cost: ask.cost, burst }

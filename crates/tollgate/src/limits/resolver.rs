@@ -65,10 +65,12 @@ impl Registry {
 pub(crate) struct Resolver {
     limits: Limits,
     names: HashMap<Box<str>, Entry>,
+    /// Names that are gone: their buckets are still there, should they come back.
+    retired: HashMap<Box<str>, Entry>,
 }
 
 /// A limit, ready to be asked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// Where the name is in `limits`.
     place: usize,
@@ -77,6 +79,8 @@ pub(crate) struct Entry {
     default: Option<RuleId>,
     /// The rule, and where the override is.
     overrides: HashMap<Fingerprint, (RuleId, usize)>,
+    /// The last rules of buckets that have none now: their override went, and there is no default.
+    lapsed: HashMap<Fingerprint, RuleId>,
 }
 
 /// Why there is no rule for a name and an id.
@@ -109,18 +113,31 @@ impl Applied<'_> {
 }
 
 impl Resolver {
-    /// Makes limits ready. Refuses them if there have been more rules than a book can hold.
+    /// Makes limits ready, in place of `old`. Refuses them if there have been more rules than a
+    /// book can hold.
     pub(crate) fn new(
         limits: Limits,
         secret: &Secret,
         registry: &mut Registry,
+        old: Option<&Self>,
     ) -> Result<Self, BookFull> {
         let mut names = HashMap::new();
         for (place, named) in limits.iter().enumerate() {
-            let entry = Entry::new(place, named, secret, registry)?;
+            let mut entry = Entry::new(place, named, secret, registry)?;
+            entry.remember(old.and_then(|old| old.last_entry(named.name())));
             names.insert(named.name().into(), entry);
         }
-        Ok(Self { limits, names })
+        let mut retired = HashMap::new();
+        for (name, entry) in old.into_iter().flat_map(|old| old.names.iter().chain(&old.retired)) {
+            if !names.contains_key(name) {
+                retired.insert(name.clone(), entry.clone());
+            }
+        }
+        Ok(Self { limits, names, retired })
+    }
+
+    fn last_entry(&self, name: &str) -> Option<&Entry> {
+        self.names.get(name).or_else(|| self.retired.get(name))
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -144,16 +161,16 @@ impl Resolver {
         Ok(Applied { named, id: id.into(), over, default: named.default() })
     }
 
-    /// The buckets that `self` decides by another rule than `old` did, other than by a new
+    /// The buckets that `self` decides by another rule than `old` did last, other than by a new
     /// default: each with the rule it has now.
     pub(crate) fn moved_since(&self, old: &Self) -> Vec<Question<Gcra>> {
         let mut moved = Vec::new();
         for (name, now) in &self.names {
-            let Some(before) = old.names.get(name).filter(|old| old.secret == now.secret) else {
+            let Some(before) = old.last_entry(name).filter(|old| old.secret == now.secret) else {
                 continue;
             };
-            for &bucket in now.overrides.keys().chain(before.overrides.keys()) {
-                match (before.rule(bucket), now.rule(bucket)) {
+            for bucket in now.exceptions().chain(before.exceptions()) {
+                match (before.last_rule(bucket), now.rule(bucket)) {
                     (Some(was), Some(rule)) if was != rule => moved.push(question(bucket, rule)),
                     _ => {}
                 }
@@ -177,12 +194,34 @@ impl Entry {
             id_format: named.id_format(),
             default: registry.default(named)?,
             overrides: HashMap::with_capacity(named.overrides().len()),
+            lapsed: HashMap::new(),
         };
         for (at, over) in named.overrides().iter().enumerate() {
             let rule = registry.rule(named.name(), Scope::Override, *over.limit.rule())?;
             entry.overrides.insert(secret.fingerprint(over.id.as_bytes()), (rule, at));
         }
         Ok(entry)
+    }
+
+    /// Keeps in mind what buckets without a rule were last decided by.
+    fn remember(&mut self, old: Option<&Self>) {
+        let Some(old) = old.filter(|old| old.secret == self.secret) else {
+            return;
+        };
+        for bucket in old.exceptions() {
+            if let (None, Some(rule)) = (self.rule(bucket), old.last_rule(bucket)) {
+                self.lapsed.insert(bucket, rule);
+            }
+        }
+    }
+
+    /// Buckets that the default does not apply to, or did not.
+    fn exceptions(&self) -> impl Iterator<Item = Fingerprint> {
+        self.overrides.keys().chain(self.lapsed.keys()).copied()
+    }
+
+    fn last_rule(&self, bucket: Fingerprint) -> Option<RuleId> {
+        self.rule(bucket).or_else(|| self.lapsed.get(&bucket).copied())
     }
 
     /// The bucket and the rule for an id.

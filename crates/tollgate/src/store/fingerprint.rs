@@ -15,6 +15,12 @@ impl Fingerprint {
     /// The fingerprint of nothing in particular.
     pub(super) const NONE: Self = Self(1);
 
+    /// Some of the bits, for choosing a shard; the table goes by the others.
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
+    pub(super) const fn low(self) -> usize {
+        self.0 as usize
+    }
+
     /// The bits; never all zero.
     pub const fn get(self) -> u128 {
         self.0

@@ -101,14 +101,14 @@ impl<A: Algorithm> Region<A> {
         self.tally
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn find(&self, key: u128) -> Place {
         let slot = self.seek(key);
         if self.key(slot) == key { Place::At(slot) } else { Place::Absent }
     }
 
     /// Where the key is, or would be put.
-    #[inline(always)]
+    #[inline]
     fn seek(&self, key: u128) -> usize {
         let mut slot = home(key, self.capacity);
         // Wrapping, so that "no key" counts as larger than any.
@@ -118,12 +118,12 @@ impl<A: Algorithm> Region<A> {
         slot
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn cell(&self, slot: usize) -> A::Cell {
         A::Cell::read(&self.bytes[slot * Self::SLOT_BYTES + KEY_BYTES..])
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn set_cell(&mut self, slot: usize, cell: A::Cell) {
         cell.write(&mut self.bytes[slot * Self::SLOT_BYTES + KEY_BYTES..]);
     }
@@ -152,7 +152,7 @@ impl<A: Algorithm> Region<A> {
             let slot = self.seek(key);
             if let Some(gap) = self.gap_from(book, slot, now) {
                 self.len += usize::from(self.key(gap) == NO_KEY);
-                let moved = self.range(slot..gap);
+                let moved = Self::range(slot..gap);
                 self.bytes.copy_within(moved, (slot + 1) * Self::SLOT_BYTES);
                 self.set_key(slot, key);
                 self.set_cell(slot, cell);
@@ -178,7 +178,7 @@ impl<A: Algorithm> Region<A> {
             }
             last += 1;
         }
-        let moved = self.range(slot + 1..last + 1);
+        let moved = Self::range(slot + 1..last + 1);
         self.bytes.copy_within(moved, slot * Self::SLOT_BYTES);
         self.set_key(last, NO_KEY);
         self.len -= 1;
@@ -244,7 +244,11 @@ impl<A: Algorithm> Region<A> {
     fn forget_least(&mut self, book: &A::Book, key: u128, now: Moment) -> bool {
         let middle = home(key, self.capacity);
         let near = middle.saturating_sub(NEIGHBOURS / 2)..(middle + NEIGHBOURS / 2).min(self.end());
-        if let Some((slot, standing)) = self.least(book, near, now) {
+        // Among equals the first is taken, so the search starts anywhere: if it always were the
+        // leftmost, keys would pile up at the right end.
+        let start = near.start + low_bits(key) % near.len();
+        let around = (start..near.end).chain(near.start..start);
+        if let Some((slot, standing)) = self.least(book, around, now) {
             self.forget(slot, standing);
             return true;
         }
@@ -264,7 +268,12 @@ impl<A: Algorithm> Region<A> {
         self.forget(slot, standing);
     }
 
-    fn least(&self, book: &A::Book, slots: Range<usize>, now: Moment) -> Option<(usize, Standing)> {
+    fn least(
+        &self,
+        book: &A::Book,
+        slots: impl Iterator<Item = usize>,
+        now: Moment,
+    ) -> Option<(usize, Standing)> {
         slots
             .filter(|&slot| self.key(slot) != NO_KEY)
             .map(|slot| (slot, A::standing(book, &self.cell(slot), now)))
@@ -288,11 +297,11 @@ impl<A: Algorithm> Region<A> {
         end(self.capacity)
     }
 
-    fn range(&self, slots: Range<usize>) -> Range<usize> {
+    fn range(slots: Range<usize>) -> Range<usize> {
         slots.start * Self::SLOT_BYTES..slots.end * Self::SLOT_BYTES
     }
 
-    #[inline(always)]
+    #[inline]
     fn key(&self, slot: usize) -> u128 {
         let bytes = self.bytes[slot * Self::SLOT_BYTES..].first_chunk();
         bytes.map_or(NO_KEY, |bytes| u128::from_ne_bytes(*bytes))
@@ -305,16 +314,21 @@ impl<A: Algorithm> Region<A> {
     }
 
     fn copy_slot(&mut self, from: usize, to: usize) {
-        let from = self.range(from..from + 1);
+        let from = Self::range(from..from + 1);
         self.bytes.copy_within(from, to * Self::SLOT_BYTES);
     }
 }
 
 /// Where a key belongs among `capacity` homes.
-#[inline(always)]
+#[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the product's upper half is below capacity")]
 pub(super) fn home(key: u128, capacity: usize) -> usize {
-    ((key >> 64) * capacity as u128 >> 64) as usize
+    (((key >> 64) * capacity as u128) >> 64) as usize
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
+const fn low_bits(key: u128) -> usize {
+    (key >> 32) as u32 as usize
 }
 
 /// The slot behind the last that a key can stand in. It stays free, so that every search ends.

@@ -1,1 +1,128 @@
 //! The table against a sorted map that does the same.
+
+use std::collections::BTreeMap;
+
+use tollgate_testkit::random::Random;
+
+use super::*;
+use crate::algorithm::Change;
+use crate::algorithm::quota::{self, Ask, Quota, QuotaCell, Unit};
+
+const NOW: Moment = Moment::from_nanos(1_000);
+
+fn cell(remaining: u64, ttl: u64) -> QuotaCell {
+    let ask = Ask::Insert { quota: remaining, usage: 0, ttl, unit: Unit::Nanoseconds };
+    match quota::answer(None, &ask, NOW) {
+        (_, Change::Put(cell)) => cell,
+        other => panic!("a new quota is stored: {other:?}"),
+    }
+}
+
+/// Keys are in order, none stands before its home, and there is no gap between home and key.
+fn check(region: &Region<Quota>) {
+    let mut last = NO_KEY;
+    let mut first_of_run = 0;
+    let mut len = 0;
+    for slot in 0..region.end() {
+        let key = region.key(slot);
+        if key == NO_KEY {
+            first_of_run = slot + 1;
+            continue;
+        }
+        assert!(key > last, "slot {slot} is out of order");
+        let home = home(key, region.capacity);
+        assert!((first_of_run..=slot).contains(&home), "slot {slot} cannot be found");
+        (last, len) = (key, len + 1);
+    }
+    assert_eq!(region.key(region.end()), NO_KEY, "searches end here");
+    assert_eq!(len, region.len);
+}
+
+#[test]
+fn it_holds_what_a_sorted_map_holds() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let mut region = Region::<Quota>::new(40_000).unwrap();
+        let mut model = BTreeMap::new();
+        // Few distinct high bits make long runs.
+        let spread = 64 - random.below(50);
+        for step in 0..30_000_u64 {
+            let key = (u128::from(random.below(1 << 15)) << (49 + spread)) | 1;
+            match (random.below(4), region.find(key)) {
+                (0, Place::At(slot)) => {
+                    region.remove(slot);
+                    assert!(model.remove(&key).is_some());
+                }
+                (0, Place::Absent) => assert!(!model.contains_key(&key)),
+                (_, Place::At(slot)) => {
+                    assert_eq!(Some(&region.cell(slot)), model.get(&key));
+                    region.set_cell(slot, cell(step, u64::MAX));
+                    model.insert(key, cell(step, u64::MAX));
+                }
+                (_, Place::Absent) => {
+                    if region.len() < 100 || spread > 60 {
+                        assert!(region.make_room(&(), key, NOW));
+                        region.insert(&(), key, cell(step, u64::MAX), NOW);
+                        model.insert(key, cell(step, u64::MAX));
+                    }
+                }
+            }
+            if step.is_multiple_of(1_000) {
+                check(&region);
+            }
+        }
+        check(&region);
+        assert_eq!(region.len(), model.len());
+        for (&key, expected) in &model {
+            let Place::At(slot) = region.find(key) else { panic!("{key} is lost") };
+            assert_eq!(region.cell(slot), *expected);
+        }
+    }
+}
+
+#[test]
+fn it_never_takes_more_slots_than_it_was_given() {
+    let mut region = Region::<Quota>::new(SLOTS_MIN).unwrap();
+    let mut random = Random::new(7);
+    for _ in 0..20_000 {
+        let key = u128::from(random.below(u64::MAX)) << 64 | 1;
+        if region.find(key) == Place::Absent && region.make_room(&(), key, NOW) {
+            region.insert(&(), key, cell(1, u64::MAX), NOW);
+        }
+    }
+    check(&region);
+    assert_eq!(region.capacity, SLOTS_MIN - TAIL_SLOTS);
+    assert_eq!(region.len(), load_max(region.capacity));
+    assert!(region.tally().evicted > 0);
+}
+
+#[test]
+fn keys_that_all_want_the_last_place_do_not_break_it() {
+    let mut region = Region::<Quota>::new(SLOTS_MIN).unwrap();
+    for n in 0..5_000_u128 {
+        let key = u128::MAX - n;
+        if region.make_room(&(), key, NOW) {
+            region.insert(&(), key, cell(1, u64::MAX), NOW);
+        }
+        check(&region);
+    }
+    assert!(region.tally().evicted > 0);
+}
+
+#[test]
+fn what_has_expired_is_forgotten_before_more_memory_is_taken() {
+    let mut region = Region::<Quota>::new(100_000).unwrap();
+    let mut random = Random::new(3);
+    for step in 0..200_000 {
+        let now = NOW.after(crate::Nanos::new(step));
+        let key = u128::from(random.below(u64::MAX)) << 64 | 1;
+        assert!(region.make_room(&(), key, now));
+        let QuotaCell { .. } = cell(1, 1_000);
+        let ask = Ask::Insert { quota: 1, usage: 0, ttl: 500, unit: Unit::Nanoseconds };
+        let (_, Change::Put(cell)) = quota::answer(None, &ask, now) else { panic!("stored") };
+        region.insert(&(), key, cell, now);
+    }
+    check(&region);
+    assert!(region.capacity < 2_000, "{} homes for 500 live keys", region.capacity);
+    assert_eq!(region.tally(), Tally::default());
+}

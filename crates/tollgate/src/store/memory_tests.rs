@@ -1,0 +1,135 @@
+//! The memory store: the laws of every store, and its own about memory.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::Nanos;
+use crate::algorithm::book::{Action, Ask, Book, Gcra, RuleId};
+use crate::algorithm::gcra::{Outcome, Rule, Verdict};
+use crate::store::{Fingerprint, Secret};
+
+fn make(book: Book) -> MemoryStore<Gcra> {
+    MemoryStore::new(&Arc::new(book), MEMORY_MIN).unwrap()
+}
+
+crate::store_suite!(make);
+
+const START: Moment = Moment::from_nanos(1_700_000_000_000_000_000);
+
+fn store(burst: u64, period_secs: u64) -> (MemoryStore<Gcra>, RuleId) {
+    let mut book = Book::default();
+    let rule = Rule::new(burst, burst, Nanos::from_secs(period_secs)).unwrap();
+    let id = book.add(rule).unwrap();
+    (make(book), id)
+}
+
+fn bucket(n: usize) -> Fingerprint {
+    Secret::new(5, 6).fingerprint(&n.to_le_bytes())
+}
+
+fn spend(store: &MemoryStore<Gcra>, n: usize, rule: RuleId, cost: u64, now: Moment) -> Outcome {
+    let ask = Ask { rule, action: Action::CheckAndSpend, cost };
+    let mut outcome = [Outcome::default()];
+    store.decide(&[Question { bucket: bucket(n), ask, joined: false }], &mut outcome, now);
+    outcome[0]
+}
+
+#[test]
+fn a_bucket_that_has_filled_up_makes_room_for_another() {
+    let (store, rule) = store(10, 1);
+    // Far more than memory holds at once, but never many at a time.
+    for n in 0..500_000 {
+        let now = START.after(Nanos::new(n as u128 * 100_000));
+        assert_eq!(spend(&store, n, rule, 1, now).verdict, Verdict::Allow);
+    }
+    assert_eq!(store.held().tally, Tally::default());
+    assert!(store.held().keys < 20_000, "{:?}", store.held());
+}
+
+#[test]
+fn under_the_cap_the_bucket_that_owes_least_goes_first_and_is_counted() {
+    let (store, rule) = store(10, 3_600);
+    let heavy = 1_000;
+    for n in 0..heavy {
+        spend(&store, n, rule, 9, START);
+    }
+    for n in heavy..200_000 {
+        spend(&store, n, rule, 1, START);
+    }
+    let held = store.held();
+    assert_eq!(held.keys + usize::try_from(held.tally.evicted).unwrap(), 200_000);
+    assert_eq!(held.tally.tokens_forgiven, held.tally.evicted, "each owed one token");
+    for n in 0..heavy {
+        assert_eq!(spend(&store, n, rule, 2, START).verdict, Verdict::Deny, "{n} was forgotten");
+    }
+}
+
+#[test]
+fn a_bucket_that_is_being_denied_is_never_forgotten() {
+    let (store, rule) = store(1, 3_600);
+    let denied = 1_000;
+    for n in 0..denied {
+        spend(&store, n, rule, 1, START);
+        assert_eq!(spend(&store, n, rule, 1, START).verdict, Verdict::Deny);
+    }
+    // These owe as much, but nobody asks for them again.
+    for n in denied..200_000 {
+        assert_eq!(spend(&store, n, rule, 1, START).verdict, Verdict::Allow);
+    }
+    for n in 0..denied {
+        assert_eq!(spend(&store, n, rule, 1, START).verdict, Verdict::Deny, "{n} was forgotten");
+    }
+}
+
+#[test]
+fn where_nothing_may_be_forgotten_the_newcomer_is_told_how_long_to_wait() {
+    let (store, rule) = store(1, 3_600);
+    let mut turned_away = None;
+    for n in 0..200_000 {
+        let first = spend(&store, n, rule, 1, START);
+        if first.verdict == Verdict::Deny {
+            turned_away = Some((n, first));
+            break;
+        }
+        spend(&store, n, rule, 1, START);
+    }
+    let (n, outcome) = turned_away.expect("memory is full at some time");
+    assert_eq!(store.held().tally, Tally { turned_away: 1, ..Tally::default() });
+    assert_eq!(outcome.retry_in, Nanos::from_secs(3_600));
+    let at = START.after(outcome.retry_in);
+    let early = Moment::from_nanos(at.as_nanos() - 1);
+    assert_eq!(spend(&store, n, rule, 1, early).verdict, Verdict::Deny);
+    assert_eq!(spend(&store, n, rule, 1, at).verdict, Verdict::Allow);
+}
+
+#[test]
+fn a_transaction_that_memory_has_no_room_for_spends_nothing() {
+    let (store, rule) = store(2, 3_600);
+    let joined = |n, action, cost| Question {
+        bucket: bucket(n),
+        ask: Ask { rule, action, cost },
+        joined: true,
+    };
+    for n in 1..200_000 {
+        let now = START;
+        let transaction = [
+            joined(0, Action::CheckAndSpend, 0),
+            joined(n, Action::CheckAndSpend, 2),
+            joined(200_000 + n, Action::CheckAndSpend, 2),
+        ];
+        let mut outcomes = [Outcome::default(); 3];
+        store.decide(&transaction, &mut outcomes, now);
+        if outcomes.iter().any(|outcome| outcome.verdict == Verdict::Deny) {
+            let before = store.held().keys;
+            store.decide(&transaction, &mut outcomes, now);
+            assert_eq!(store.held().keys, before);
+            let alone = [n, 200_000 + n].map(|n| spend(&store, n, rule, 1, now));
+            assert!(alone.iter().all(|outcome| outcome.remaining != 0), "{alone:?}");
+            return;
+        }
+        // Being denied, they stay.
+        spend(&store, n, rule, 2, now);
+        spend(&store, 200_000 + n, rule, 2, now);
+    }
+    panic!("memory was never full");
+}

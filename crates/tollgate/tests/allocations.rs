@@ -1,0 +1,127 @@
+//! Deciding allocates nothing once everything is warm, and bringing an id to its one spelling
+//! never does.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use tollgate::limiter::Batch;
+use tollgate::limits::{IdBuffer, IdFormat, Limits, Source};
+use tollgate::{Limiter, Mode, Moment, Nanos, Request};
+
+/// The system's allocator, counting for each thread how often it is asked.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on to the system's allocator as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises are passed on with the call.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on with the call.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations(work: impl FnOnce()) -> usize {
+    let before = ALLOCATIONS.with(Cell::get);
+    work();
+    ALLOCATIONS.with(Cell::get) - before
+}
+
+#[test]
+fn the_count_sees_an_allocation() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
+}
+
+#[test]
+fn no_id_allocates() {
+    let names: Vec<_> = (0..100).rev().map(|n| format!("HOST{n}.example.com")).collect();
+    let set = format!("007:{}", names.join(","));
+    for (format, id) in [
+        (IdFormat::Any, "anybody"),
+        (IdFormat::IpAddress, "10.0.0.1"),
+        (IdFormat::IpAddress, "2001:0DB8::1"),
+        (IdFormat::IpAddress, "::ffff:10.0.0.1"),
+        (IdFormat::Ipv6Range, "2001:0DB8::1"),
+        (IdFormat::RegId, "0012345678"),
+        (IdFormat::RegIdDomain, "12:example.com"),
+        (IdFormat::RegIdDomain, "0012:Example.COM"),
+        (IdFormat::RegIdFqdnSet, &set),
+    ] {
+        let count = allocations(|| {
+            format.canonical(id, &mut IdBuffer::new()).map(str::len).unwrap();
+        });
+        assert_eq!(count, 0, "{format} {id}");
+    }
+}
+
+#[test]
+fn no_refusal_allocates() {
+    for format in IdFormat::ALL {
+        for id in ["", "x y", "1:x", "1:example.nosuch", "2001:db8::/47", &"x".repeat(600)] {
+            let count = allocations(|| {
+                let _ = format.canonical(id, &mut IdBuffer::new()).is_ok();
+            });
+            assert_eq!(count, 0, "{format} {id}");
+        }
+    }
+}
+
+const LIMITS: &str = "
+PerUser: {burst: 3, count: 3, period: 1h}
+PerAddress: {burst: 9, count: 9, period: 1h, id: ipAddress}
+PerDomain: {burst: 9, count: 9, period: 1h, id: 'regId:domain'}
+";
+
+#[test]
+fn no_decision_allocates_once_warm() {
+    let source = Source { name: "limits.yaml", text: LIMITS };
+    let limiter = Limiter::new(Limits::parse(&source, None).unwrap()).unwrap();
+    let ids: Vec<_> = (0..10_000).map(|n| format!("user-{n}")).collect();
+    let mut batch = Batch::default();
+    let round = |batch: &mut Batch, now: Moment| {
+        for id in &ids {
+            limiter.spend("PerUser", id, 2, now).unwrap();
+            limiter.check("PerUser", id, 1, now).unwrap();
+            limiter.refund("PerUser", id, 1, now).unwrap();
+        }
+        let asks: [Request<'_>; 64] =
+            std::array::from_fn(|n| Request::new("PerUser", &ids[n], 1).with_mode(Mode::SpendOnly));
+        assert_eq!(limiter.batch(batch, &asks, now).iter().filter(Result::is_ok).count(), 64);
+        let asks = [
+            Request::new("PerUser", "ada", 1),
+            Request::new("PerAddress", "2001:0DB8::1", 1),
+            Request::new("PerDomain", "007:Example.COM", 1),
+        ];
+        limiter.transaction(&asks, now).unwrap();
+        limiter.reset_all(&asks, now).unwrap();
+    };
+    let now = Moment::from_nanos(0);
+    round(&mut batch, now);
+    assert_eq!(allocations(|| round(&mut batch, now)), 0, "with buckets that are there");
+    let later = now.after(Nanos::from_secs(86_400));
+    assert_eq!(allocations(|| round(&mut batch, later)), 0, "with buckets that have filled up");
+}
+
+#[test]
+fn a_growing_table_does_not_allocate_either() {
+    let source = Source { name: "limits.yaml", text: LIMITS };
+    let limiter = Limiter::new(Limits::parse(&source, None).unwrap()).unwrap();
+    let ids: Vec<_> = (0..300_000).map(|n| format!("user-{n}")).collect();
+    limiter.spend("PerUser", "the first", 1, Moment::EPOCH).unwrap();
+    let spend = || ids.iter().for_each(|id| drop(limiter.spend("PerUser", id, 1, Moment::EPOCH)));
+    assert_eq!(allocations(spend), 0);
+    assert_eq!(limiter.held().keys, 300_001);
+}

@@ -1,4 +1,9 @@
 //! The laws of the arithmetic.
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "a test may panic: then it has failed"
+)]
 
 use tollgate_testkit::audit::Audit;
 use tollgate_testkit::random::Random;
@@ -114,7 +119,7 @@ fn no_window_admits_more_than_the_burst_and_what_came_back_in_it() {
             } else if random.below(2) == 0 {
                 now = now.after(outcome.retry_in);
             } else {
-                now = now.after(Nanos::new(1 + random.below(1 << 30) as u128));
+                now = now.after(Nanos::new(1 + u128::from(random.below(1 << 30))));
             }
         }
         assert!(admitted > 0);

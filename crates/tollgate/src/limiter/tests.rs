@@ -1,1 +1,199 @@
+//! Limits by name: mistakes, reloads, explanations.
 
+use super::*;
+use crate::limits::Source;
+use crate::store::MEMORY_MIN;
+
+const START: Moment = Moment::from_nanos(1_700_000_000_000_000_000);
+
+fn at(secs: u64) -> Moment {
+    START.after(Nanos::from_secs(secs))
+}
+
+fn limits(defaults: &str, overrides: &str) -> Limits {
+    let defaults = Source { name: "limits.yaml", text: defaults };
+    let overrides = Source { name: "overrides.yaml", text: overrides };
+    let overrides = (!overrides.text.is_empty()).then_some(&overrides);
+    Limits::parse(&defaults, overrides).unwrap()
+}
+
+fn limiter(defaults: &str, overrides: &str) -> Limiter {
+    Limiter::with_memory(limits(defaults, overrides), MEMORY_MIN).unwrap()
+}
+
+const ORDERS: &str = "NewOrdersPerAccount: {burst: 300, count: 300, period: 180m}";
+const MORE: &str = "NewOrdersPerAccount:12345678: {burst: 300, count: 600, period: 180m}";
+
+#[test]
+fn an_override_applies_to_its_id_however_it_is_spelled() {
+    let limiter = limiter(ORDERS, MORE);
+    limiter.spend("NewOrdersPerAccount", "12345678", 300, START).unwrap();
+    let other = limiter.spend("NewOrdersPerAccount", "0012345678", 1, START).unwrap();
+    assert_eq!(other.retry_in, Nanos::from_secs(18), "the same bucket, at the override's rate");
+    assert_eq!(limiter.bucket_key("NewOrdersPerAccount", "0012345678").unwrap(), "6:12345678");
+    let default = limiter.spend("NewOrdersPerAccount", "1", 300, START).unwrap();
+    assert!(default.allowed);
+    assert_eq!(default.reset_in, Nanos::from_secs(3 * 3600));
+}
+
+#[test]
+fn mistakes_say_what_was_wrong() {
+    let limiter =
+        limiter(ORDERS, "FailedAuthorizationsPerAccount:1: {burst: 1, count: 1, period: 1s}");
+    let spend = |limit, id, cost| limiter.spend(limit, id, cost, START).unwrap_err().to_string();
+    assert_eq!(
+        spend("NewOrderPerAccount", "1", 1),
+        "no limit is called `NewOrderPerAccount`: did you mean `NewOrdersPerAccount`?"
+    );
+    assert_eq!(spend("Nonsense", "1", 1), "no limit is called `Nonsense`");
+    assert_eq!(
+        spend("NewOrdersPerAccount", "ada", 1),
+        "`ada` is not an id of `NewOrdersPerAccount`: the account is not a decimal number below \
+         2^64: expected one such as 12345678"
+    );
+    assert_eq!(
+        spend("NewOrdersPerAccount", "1", 301),
+        "a cost of 301 is more than `NewOrdersPerAccount` ever holds: its burst is 300"
+    );
+    assert_eq!(
+        spend("FailedAuthorizationsPerAccount", "2", 1),
+        "`FailedAuthorizationsPerAccount` has no default, and no override for `2`: add one to the \
+         limits files"
+    );
+    assert_eq!(limiter.held().keys, 0, "nothing was spent");
+}
+
+#[test]
+fn a_transaction_with_a_mistake_spends_nothing() {
+    let limiter = limiter(ORDERS, "");
+    let good = Request::new("NewOrdersPerAccount", "1", 1);
+    for bad in [
+        Request::new("NewOrdersPerAccount", "2", 301),
+        Request::new("NewOrdersPerAccount", "2", 301).with_mode(Mode::SpendOnly),
+        Request::new("NewOrdersPerAccount", "001", 1),
+        Request::new("Nonsense", "2", 1),
+    ] {
+        assert!(limiter.transaction(&[good, bad], START).is_err(), "{bad:?}");
+    }
+    assert_eq!(limiter.transaction(&[], START), Err(Mistake::NoAsks));
+    let many = vec![good; TRANSACTION_ASKS_MAX + 1];
+    assert_eq!(limiter.transaction(&many, START), Err(Mistake::TooManyAsks { asks: 65 }));
+    assert_eq!(limiter.held().keys, 0);
+}
+
+#[test]
+fn in_a_batch_mistakes_stand_where_their_asks_stood() {
+    let limiter = limiter(ORDERS, "");
+    let ask = |id, cost| Request::new("NewOrdersPerAccount", id, cost);
+    let asks = [ask("1", 300), ask("x", 1), ask("1", 301), ask("1", 1), ask("", 1), ask("2", 1)];
+    let mut batch = Batch::default();
+    for _ in 0..2 {
+        let answers = limiter.batch(&mut batch, &asks, START);
+        assert_eq!(answers.len(), 6);
+        let ok: Vec<_> = answers.iter().map(|answer| answer.is_ok()).collect();
+        assert_eq!(ok, [true, false, false, true, false, true]);
+        let last = answers.iter().nth(3).unwrap().unwrap();
+        assert!(!last.allowed);
+    }
+}
+
+fn left(limiter: &Limiter, id: &str, now: Moment) -> u64 {
+    limiter.check("A", id, 0, now).unwrap().remaining
+}
+
+#[test]
+fn a_reload_keeps_what_was_spent_and_refills_at_the_new_rate_from_then_on() {
+    let limiter = limiter("A: {burst: 100, count: 10, period: 1s}", "");
+    limiter.spend("A", "x", 100, START).unwrap();
+    // Two seconds at 10 per second, three at 1 per second, one at 10 per second again.
+    limiter.reload(limits("A: {burst: 100, count: 1, period: 1s}", ""), at(2)).unwrap();
+    assert_eq!(left(&limiter, "x", at(5)), 23);
+    limiter.reload(limits("A: {burst: 100, count: 10, period: 1s}", ""), at(5)).unwrap();
+    assert_eq!(left(&limiter, "x", at(6)), 33);
+}
+
+#[test]
+fn a_reload_that_nobody_noticed_counts_all_the_same() {
+    let limiter = limiter("A: {burst: 100, count: 10, period: 1s}", "");
+    limiter.spend("A", "x", 100, START).unwrap();
+    limiter.reload(limits("A: {burst: 100, count: 1, period: 1s}", ""), at(1)).unwrap();
+    limiter.reload(limits("A: {burst: 100, count: 10, period: 1s}", ""), at(9)).unwrap();
+    assert_eq!(left(&limiter, "x", at(10)), 10 + 8 + 10);
+}
+
+#[test]
+fn an_override_that_comes_and_goes_keeps_what_was_spent() {
+    let defaults = "A: {burst: 100, count: 10, period: 1s}";
+    let limiter = limiter(defaults, "");
+    for id in ["x", "y"] {
+        limiter.spend("A", id, 100, START).unwrap();
+    }
+    let with = limits(defaults, "A:x: {burst: 200, count: 1, period: 1s}");
+    limiter.reload(with, at(1)).unwrap();
+    assert_eq!(left(&limiter, "x", at(3)), 200 - 90 + 2);
+    assert_eq!(left(&limiter, "y", at(3)), 30, "the other is not concerned");
+    limiter.reload(limits(defaults, ""), at(4)).unwrap();
+    assert_eq!(left(&limiter, "x", at(5)), 100 - 87 + 10);
+}
+
+#[test]
+fn an_override_that_comes_with_a_smaller_default_is_not_cut_by_it() {
+    let limiter = limiter("A: {burst: 300, count: 1, period: 1h}", "");
+    limiter.spend("A", "x", 100, START).unwrap();
+    let new =
+        limits("A: {burst: 50, count: 1, period: 1h}", "A:x: {burst: 300, count: 2, period: 1h}");
+    limiter.reload(new, START).unwrap();
+    assert_eq!(left(&limiter, "x", START), 200);
+}
+
+#[test]
+fn a_limit_that_was_gone_for_a_while_still_tells_the_truth() {
+    let slow = "{burst: 10, count: 1, period: 2s}";
+    let limiter = limiter(&format!("A: {slow}"), &format!("A:x: {slow}"));
+    limiter.spend("A", "x", 10, START).unwrap();
+    limiter.reload(limits("Z: {burst: 1, count: 1, period: 1s}", ""), at(1)).unwrap();
+    limiter.reload(limits("A: {burst: 1, count: 10, period: 1s}", ""), at(2)).unwrap();
+    assert_eq!(left(&limiter, "x", at(9)), 1, "it owed one at 2 s, and that is long repaid");
+    let denied = limiter.spend("A", "x", 1, at(2)).unwrap();
+    assert!(!denied.allowed);
+    assert!(limiter.spend("A", "x", 1, at(2).after(denied.retry_in)).unwrap().allowed);
+}
+
+#[test]
+fn an_override_without_a_default_may_go_and_a_default_come() {
+    let name = "FailedAuthorizationsPerAccount";
+    let rule = |burst, count| format!("{{burst: {burst}, count: {count}, period: 1s}}");
+    let other = "B: {burst: 1, count: 1, period: 1s}";
+    let limiter = limiter(other, &format!("{name}:7: {}", rule(100, 1)));
+    limiter.spend(name, "7", 100, START).unwrap();
+    limiter.reload(limits(other, ""), at(10)).unwrap();
+    assert!(limiter.check(name, "7", 0, at(11)).is_err());
+    limiter.reload(limits(&format!("{name}: {}", rule(100, 10)), ""), at(20)).unwrap();
+    assert_eq!(limiter.check(name, "7", 0, at(21)).unwrap().remaining, 20 + 10);
+}
+
+#[test]
+fn the_explanation_shows_the_arithmetic() {
+    let limiter = limiter(ORDERS, MORE);
+    limiter.spend("NewOrdersPerAccount", "12345678", 300, START).unwrap();
+    let explained = limiter.explain("NewOrdersPerAccount", "012345678", 2, START).unwrap();
+    assert_eq!(
+        explained.to_string(),
+        "NewOrdersPerAccount for 12345678
+  bucket   6:12345678
+  limit    600 per 3h, burst 300: an override (overrides.yaml:1); the default is 300 per 3h (limits.yaml:1)
+  refill   one token every 18s; from empty to full in 1h30m
+  now      0 of 300 tokens left; full in 1h30m
+  cost 2   denied: owing 1h30m + 36s is more than 1h30m, allowed in 36s
+"
+    );
+    assert_eq!(limiter.check("NewOrdersPerAccount", "12345678", 0, START).unwrap().remaining, 0);
+}
+
+#[test]
+fn the_explanation_of_a_rate_that_is_not_whole_says_so() {
+    let limiter = limiter("A: {burst: 3, count: 3, period: 1s}", "");
+    let explained = limiter.explain("A", "x", 1, START).unwrap().to_string();
+    assert!(explained.contains("one token every 333ms333us333ns and 1/3 ns"), "{explained}");
+    assert!(explained.contains("allowed: owing 0s + 333ms333us334ns is within 1s"), "{explained}");
+}

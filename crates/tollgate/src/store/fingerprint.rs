@@ -16,7 +16,6 @@ impl Fingerprint {
     pub(super) const NONE: Self = Self(1);
 
     /// Some of the bits, for choosing a shard; the table goes by the others.
-    #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
     pub(super) const fn low(self) -> usize {
         self.0 as usize
     }

@@ -1,4 +1,5 @@
 //! The memory store: the laws of every store, and its own about memory.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::sync::Arc;
 

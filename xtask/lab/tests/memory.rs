@@ -1,0 +1,29 @@
+//! The command `memory`, small enough for every test run.
+
+use std::process::Command;
+
+fn memory(args: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_lab"))
+        .arg("memory")
+        .args(args)
+        .output()
+        .expect("the command can be started");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), text.into_owned())
+}
+
+#[test]
+fn a_million_keys_and_a_flood_stay_within_their_bounds() {
+    let (ok, text) =
+        memory(&["--keys", "1000000", "--flood", "1500000", "--cap", "32", "--busy", "200"]);
+    assert!(ok, "{text}");
+    assert!(text.contains("1000000 live keys"), "{text}");
+    assert!(text.contains("200 busy keys: 0 wrong decisions of 300000"), "{text}");
+}
+
+#[test]
+fn a_flood_that_does_not_reach_the_cap_proves_nothing_and_says_so() {
+    let (ok, text) = memory(&["--keys", "500000", "--flood", "1000", "--cap", "32"]);
+    assert!(!ok);
+    assert!(text.contains("the flood did not reach the cap"), "{text}");
+}

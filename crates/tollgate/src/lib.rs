@@ -56,7 +56,7 @@ pub mod limiter;
 pub mod limits;
 pub mod store;
 
-pub use limiter::{Decision, Limiter, Mistake, Mode, Request};
+pub use limiter::{Answers, Batch, Decision, Explanation, Limiter, Merged, Mistake, Mode, Request};
 pub use limits::Limits;
 pub use time::{Clock, Moment, Nanos};
 

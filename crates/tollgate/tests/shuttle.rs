@@ -3,6 +3,7 @@
 #![cfg(feature = "shuttle")]
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use shuttle::thread;
@@ -130,7 +131,7 @@ fn rules_that_change_meanwhile_lose_no_spend() {
                 thread::spawn(move || world.spend(&["a", "b"]) && world.spend(&["b", "a"]))
             };
             let new = book.add(second(6)).unwrap();
-            book.replace(old, new);
+            book.replace(&HashMap::from([(old, new)]));
             store.install(Arc::new(book), &[], NOW);
             assert!(spender.join().unwrap());
             assert_eq!(world.left(&["a", "b"]), [4, 4]);

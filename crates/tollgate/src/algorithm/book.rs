@@ -4,6 +4,8 @@
 //! under another. Rules in the book never change and never leave it: a limit that changes gets a
 //! new rule, and the old one points to it.
 
+use std::collections::HashMap;
+
 use super::gcra::{self, Outcome, Rule, TAT_BITS, Tat, Verdict};
 use super::{Algorithm, Cell, Change, Standing};
 use crate::{Moment, Nanos};
@@ -49,15 +51,18 @@ impl Book {
         Ok(id)
     }
 
-    /// From now on `old` is decided as `new`, and so is all that was decided as `old`.
-    pub fn replace(&mut self, old: RuleId, new: RuleId) {
+    /// From now on each rule on the left is decided as the one on the right, and so is all that
+    /// was decided as it.
+    pub fn replace(&mut self, rules: &HashMap<RuleId, RuleId>) {
         for entry in &mut self.entries {
-            if entry.successor == old {
-                entry.successor = new;
+            if let Some(new) = rules.get(&entry.successor) {
+                entry.successor = *new;
             }
         }
-        if let Some(entry) = self.entries.get_mut(new.0 as usize) {
-            entry.successor = new;
+        for new in rules.values() {
+            if let Some(entry) = self.entries.get_mut(new.0 as usize) {
+                entry.successor = *new;
+            }
         }
     }
 

@@ -19,7 +19,7 @@ pub struct Explanation {
     /// The key of the bucket.
     pub bucket: String,
     /// What applies.
-    pub terms: Option<Limit>,
+    pub terms: Limit,
     /// Whether that is an override.
     pub is_override: bool,
     /// Where it is written.
@@ -39,9 +39,9 @@ pub struct Explanation {
 impl Explanation {
     pub(super) fn new(
         applied: &Applied<'_>,
+        terms: Limit,
         cost: u64,
-        before: Decision,
-        answer: Decision,
+        [before, answer]: [Decision; 2],
     ) -> Self {
         let default = applied.default.map(|default| (default.limit, default.origin.clone()));
         let of_default = default.as_ref().map(|(_, origin)| origin.clone());
@@ -49,7 +49,7 @@ impl Explanation {
             limit: applied.named.name().to_owned(),
             id: applied.id.to_string(),
             bucket: applied.bucket_key(),
-            terms: applied.limit().copied(),
+            terms,
             is_override: applied.over.is_some(),
             origin: applied.over.map(|over| over.origin.clone()).or(of_default),
             comment: applied.over.and_then(|over| over.comment.as_deref()).map(str::to_owned),
@@ -60,7 +60,8 @@ impl Explanation {
         }
     }
 
-    fn fmt_limit(&self, f: &mut fmt::Formatter<'_>, terms: &Limit) -> fmt::Result {
+    fn fmt_limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let terms = &self.terms;
         let kind = if self.is_override { "an override" } else { "the default" };
         write!(f, "  limit    {terms}: {kind}")?;
         if let Some(origin) = &self.origin {
@@ -75,7 +76,8 @@ impl Explanation {
         writeln!(f)
     }
 
-    fn fmt_arithmetic(&self, f: &mut fmt::Formatter<'_>, terms: &Limit) -> fmt::Result {
+    fn fmt_arithmetic(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let terms = &self.terms;
         let interval = Interval::of(terms);
         writeln!(
             f,
@@ -106,11 +108,8 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} for {}", self.limit, self.id)?;
         writeln!(f, "  bucket   {}", self.bucket)?;
-        let Some(terms) = &self.terms else {
-            return Ok(());
-        };
-        self.fmt_limit(f, terms)?;
-        self.fmt_arithmetic(f, terms)
+        self.fmt_limit(f)?;
+        self.fmt_arithmetic(f)
     }
 }
 

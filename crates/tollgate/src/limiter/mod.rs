@@ -268,11 +268,17 @@ impl Limiter {
         now: Moment,
     ) -> Result<Explanation, Mistake> {
         let resolver = self.resolver.load();
-        let before = self.check(limit, id, 0, now)?;
-        let answer = self.check(limit, id, cost, now)?;
-        let request = Request::new(limit, id, 0);
-        let applied = resolver.applied(limit, id).map_err(|e| mistake(&resolver, &request, e))?;
-        Ok(Explanation::new(&applied, cost, before, answer))
+        let ask = Request::new(limit, id, cost);
+        let question = question(&resolver, &ask, Action::CheckOnly)?;
+        let peek = Question { ask: Ask { cost: 0, ..question.ask }, ..question };
+        let mut outcomes = [Outcome::default(); 2];
+        self.store.decide(&[peek, question], &mut outcomes, now);
+        let answer = decision(&resolver, &ask, &outcomes[1])?;
+        let applied = resolver.applied(limit, id).map_err(|e| mistake(&resolver, &ask, e))?;
+        let terms = applied.limit().ok_or(Unresolved::NoDefault);
+        let terms = *terms.map_err(|e| mistake(&resolver, &ask, e))?;
+        let before = Decision::from(&outcomes[0]);
+        Ok(Explanation::new(&applied, terms, cost, [before, answer]))
     }
 
     /// The key of the bucket that an id is counted in, such as `6:12345678`.

@@ -25,6 +25,7 @@
 mod address;
 mod change;
 mod defaults;
+mod define;
 mod domain;
 mod draft;
 mod duration;
@@ -45,6 +46,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use change::{Change, Effect, changes};
+pub use define::DefineError;
 pub use domain::{DomainError, FQDN_SET_NAMES_MAX};
 pub use draft::{NAMES_MAX, OVERRIDES_MAX};
 pub use duration::{DurationError, parse_duration};
@@ -52,8 +54,8 @@ pub use fault::{FAULTS_MAX, Fault, Faults};
 pub use field::COMMENT_BYTES_MAX;
 pub use id::{ID_BYTES_MAX, IdBuffer, IdError, IdFormat, IdFormatError};
 pub use limit::Limit;
-pub use name::NAME_BYTES_MAX;
 pub(crate) use name::nearest;
+pub use name::{NAME_BYTES_MAX, NameError};
 pub use yaml::FILE_BYTES_MAX;
 pub use yaml_reader::DEPTH_MAX;
 
@@ -74,12 +76,17 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Written nowhere: the program defines it.
+    fn program() -> Self {
+        Self { file: "the program".into(), line: 0 }
+    }
+
     /// The file, by the name of its [`Source`].
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// The line, from 1.
+    /// The line, from 1; zero where the limit was not written in a file.
     pub fn line(&self) -> u32 {
         self.line
     }
@@ -88,7 +95,10 @@ impl Origin {
 /// `limits.yaml:3`
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
+        match self.line {
+            0 => f.write_str(&self.file),
+            line => write!(f, "{}:{line}", self.file),
+        }
     }
 }
 

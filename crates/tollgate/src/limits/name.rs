@@ -39,7 +39,8 @@ pub(super) fn known_name(name: &str) -> Option<KnownName> {
 
 /// Why a text cannot name a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NameError {
+#[expect(missing_docs, reason = "each variant's message says it")]
+pub enum NameError {
     #[error("the name is empty")]
     Empty,
     #[error("the name is longer than {NAME_BYTES_MAX} bytes")]

@@ -21,6 +21,8 @@ pub(crate) struct Registry {
     ids: HashMap<RuleKey, RuleId>,
     /// The rule of each name's default, as of the last files read.
     defaults: HashMap<Box<str>, RuleId>,
+    /// Rules of defaults that others have taken the place of, since the last book was made.
+    replaced: std::collections::HashMap<RuleId, RuleId>,
 }
 
 /// A default and an override that say the same are still two rules: one may change alone.
@@ -48,14 +50,16 @@ impl Registry {
             return Ok(None);
         };
         let id = self.rule(named.name(), Scope::Default, *default.limit.rule())?;
-        if let Some(old) = self.defaults.insert(named.name().into(), id) {
-            self.book.replace(old, id);
+        let old = self.defaults.insert(named.name().into(), id);
+        if let Some(old) = old.filter(|&old| old != id) {
+            self.replaced.insert(old, id);
         }
         Ok(Some(id))
     }
 
     /// The rules so far, for a store.
-    pub(crate) fn book(&self) -> Arc<Book> {
+    pub(crate) fn book(&mut self) -> Arc<Book> {
+        self.book.replace(&std::mem::take(&mut self.replaced));
         Arc::new(self.book.clone())
     }
 }

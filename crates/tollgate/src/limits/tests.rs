@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use super::address::write_ipv6;
 use super::duration::{DurationError, parse_duration};
 use super::name::{NAME_BYTES_MAX, NameError, check_name, near_known_name, nearest};
-use super::{IdBuffer, IdFormat, Limit};
+use super::{DefineError, IdBuffer, IdFormat, Limit, Limits};
 use crate::Nanos;
 use crate::algorithm::gcra::{BURST_MAX, PERIOD_MAX, RuleError};
 
@@ -168,4 +168,35 @@ fn a_known_name_is_not_near_itself() {
     assert_eq!(near_known_name("NewOrderPerAccount"), Some("NewOrdersPerAccount"));
     assert_eq!(near_known_name("NewFoosPerIPAddress"), None);
     assert_eq!(IdFormat::default(), IdFormat::Any);
+}
+
+#[test]
+fn a_program_can_define_what_a_file_can() {
+    let limit = |count| Limit::new(20, count, Nanos::from_secs(1)).unwrap();
+    let limits = Limits::new()
+        .with("NewOrdersPerAccount", limit(20))
+        .and_then(|limits| limits.with_override("NewOrdersPerAccount", "007", limit(40)))
+        .and_then(|limits| limits.with("Mine", limit(1)))
+        .and_then(|limits| limits.with_ids("PerAddress", IdFormat::IpAddress, limit(2)))
+        .unwrap();
+    let orders = limits.named("NewOrdersPerAccount").unwrap();
+    assert_eq!((orders.number(), orders.id_format()), (Some(6), IdFormat::RegId));
+    assert_eq!(orders.limit_for("7"), Some(&limit(40)));
+    assert_eq!(orders.overrides()[0].origin.to_string(), "the program");
+    assert_eq!(limits.iter().count(), 3);
+
+    let refused = |result: Result<Limits, DefineError>| result.unwrap_err().to_string();
+    assert_eq!(
+        refused(limits.clone().with("a:b", limit(1))),
+        "`a:b` cannot name a limit: the name contains a colon"
+    );
+    assert_eq!(
+        refused(limits.clone().with_ids("NewOrdersPerAccount", IdFormat::Any, limit(1))),
+        "the ids of `NewOrdersPerAccount` are of the format `regId`: leave the format out, or use that"
+    );
+    assert_eq!(
+        refused(limits.clone().with_override("Nonsense", "1", limit(1))),
+        "there is no limit `Nonsense` to make an exception from: define it first"
+    );
+    assert!(limits.with_override("PerAddress", "ada", limit(1)).is_err());
 }

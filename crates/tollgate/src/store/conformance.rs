@@ -4,6 +4,7 @@
 //! of rules; each law becomes a test of its own.
 #![expect(clippy::missing_panics_doc, reason = "a law that does not hold panics")]
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -204,13 +205,13 @@ pub fn a_new_rule_keeps_what_was_spent_from_the_moment_it_came<S: Store<Gcra>>(
     let store = make(book.clone());
     spend(&store, "a", rules[0], 300, START);
     let slow = book.add(per_second(300, 10)).expect("there is room");
-    book.replace(rules[0], slow);
+    book.replace(&HashMap::from([(rules[0], slow)]));
     // A second at 100 per second, then two at 10, whoever still asks by the old rule.
     store.install(Arc::new(book.clone()), &[], START.after(Nanos::from_secs(1)));
     assert_eq!(left(&store, "a", slow, START.after(Nanos::from_secs(3))), 120);
     assert_eq!(left(&store, "a", rules[0], START.after(Nanos::from_secs(3))), 120);
     // And back again: two more at 10, and one at 100.
-    book.replace(slow, rules[0]);
+    book.replace(&HashMap::from([(slow, rules[0])]));
     store.install(Arc::new(book), &[], START.after(Nanos::from_secs(5)));
     assert_eq!(left(&store, "a", rules[0], START.after(Nanos::from_secs(6))), 240);
 }

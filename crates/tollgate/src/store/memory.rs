@@ -115,6 +115,18 @@ impl<A: Algorithm> MemoryStore<A> {
             vetoed |= A::vetoes(&question.ask, outcome);
             changes.push(change);
         }
+        // Only now: nobody is forgotten for the sake of a transaction that is denied anyway.
+        for (question, (outcome, change)) in
+            questions.iter().zip(outcomes.iter_mut().zip(&mut changes))
+        {
+            if !vetoed && matches!(change, Change::Put(_)) {
+                let inside = &mut locked[position(question)];
+                if let Err(away) = inside.make_room(question, now) {
+                    (*outcome, *change) = (away, Change::Keep);
+                    vetoed |= A::vetoes(&question.ask, outcome);
+                }
+            }
+        }
         for (question, change) in questions.iter().zip(changes) {
             if !vetoed || matches!(change, Change::Mark(_)) {
                 let (inside, key) = (&mut locked[position(question)], question.bucket.get());
@@ -182,10 +194,13 @@ impl<A: Algorithm> Shard<A> {
     fn answer(&self, question: &Question<A>, now: Moment) -> A::Outcome {
         let mut inside = self.inside.lock();
         let (outcome, change, place) = inside.decide(question, now);
-        inside.apply(question.bucket.get(), place, change, now);
-        if place == Place::Absent {
+        if place == Place::Absent && matches!(change, Change::Put(_)) {
+            if let Err(away) = inside.make_room(question, now) {
+                return away;
+            }
             self.capacity.store(inside.region.capacity(), Ordering::Relaxed);
         }
+        inside.apply(question.bucket.get(), place, change, now);
         outcome
     }
 
@@ -212,12 +227,17 @@ impl<A: Algorithm> Inside<A> {
             Place::Absent => None,
         };
         let (outcome, change) = A::decide(&self.book, cell, &question.ask, now);
-        let is_new = cell.is_none() && matches!(change, Change::Put(_));
-        if is_new && !self.region.make_room(&self.book, key, now) {
-            let wait = self.region.turn_away().since(now);
-            return (A::turn_away(&self.book, &question.ask, wait), Change::Keep, place);
-        }
         (outcome, change, place)
+    }
+
+    /// Makes sure that the bucket can be kept, or tells what to answer instead.
+    fn make_room(&mut self, question: &Question<A>, now: Moment) -> Result<(), A::Outcome> {
+        let key = question.bucket.get();
+        if self.region.find(key) == Place::Absent && !self.region.make_room(&self.book, key, now) {
+            let wait = self.region.turn_away().since(now);
+            return Err(A::turn_away(&self.book, &question.ask, wait));
+        }
+        Ok(())
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! The memory store: the laws of every store, and its own about memory.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::*;
@@ -133,4 +134,44 @@ fn a_transaction_that_memory_has_no_room_for_spends_nothing() {
         spend(&store, 200_000 + n, rule, 2, now);
     }
     panic!("memory was never full");
+}
+
+#[test]
+fn a_denied_transaction_forgets_nobody() {
+    let (store, rule) = store(10, 3_600);
+    for n in 0..100_000 {
+        spend(&store, n, rule, 1, START);
+    }
+    spend(&store, 0, rule, 10, START);
+    spend(&store, 0, rule, 9, START);
+    let before = store.held();
+    for n in 200_000..201_000 {
+        let joined = |n| Question {
+            bucket: bucket(n),
+            ask: Ask { rule, action: Action::CheckAndSpend, cost: 2 },
+            joined: true,
+        };
+        let mut outcomes = [Outcome::default(); 2];
+        store.decide(&[joined(n), joined(0)], &mut outcomes, START);
+        assert_eq!(outcomes[1].verdict, Verdict::Deny);
+    }
+    assert_eq!(store.held(), before);
+}
+
+#[test]
+fn new_rules_may_make_room_sooner_than_the_old_ones_promised() {
+    let mut book = Book::default();
+    let slow = book.add(Rule::new(1, 1, Nanos::from_secs(365 * 86_400)).unwrap()).unwrap();
+    let store = make(book.clone());
+    let full = (0..200_000).find(|&n| {
+        let first = spend(&store, n, slow, 1, START);
+        spend(&store, n, slow, 1, START);
+        first.verdict == Verdict::Deny
+    });
+    let newcomer = full.expect("memory is full at some time");
+    let fast = book.add(Rule::new(1, 1, Nanos::from_secs(1)).unwrap()).unwrap();
+    book.replace(&HashMap::from([(slow, fast)]));
+    store.install(Arc::new(book), &[], START);
+    let later = START.after(Nanos::from_secs(1));
+    assert_eq!(spend(&store, newcomer, fast, 1, later).verdict, Verdict::Allow);
 }

@@ -186,6 +186,8 @@ impl<A: Algorithm> Region<A> {
 
     /// Changes every cell, for a new book of rules.
     pub(super) fn rewrite(&mut self, mut change: impl FnMut(A::Cell) -> A::Cell) {
+        // By the new rules there may be room sooner.
+        self.room_at = Moment::EPOCH;
         for slot in 0..self.end() {
             if self.key(slot) != NO_KEY {
                 let cell = change(self.cell(slot));

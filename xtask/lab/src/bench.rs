@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: how fast it is, always as a ratio to something else in the same run.
 
+mod count;
 mod engine;
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -8,10 +9,13 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) enum Bench {
     /// One decision in process, beside governor's
     Engine(engine::Args),
+    /// Instructions of one decision, by callgrind
+    Count(count::Args),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     match bench {
         Bench::Engine(args) => engine::run(args),
+        Bench::Count(args) => count::run(args),
     }
 }

@@ -70,7 +70,7 @@ impl Rule {
         if rate.get() > RATE_MAX {
             return Err(RuleError::TooFine);
         }
-        let depth = u128::from(burst).saturating_mul(step.get().into());
+        let depth = widen(burst, step);
         Ok(Self { burst, step, rate, depth })
     }
 
@@ -86,12 +86,12 @@ impl Rule {
 
     #[inline]
     fn ticks(&self, now: Moment) -> u128 {
-        u128::from(now.as_nanos()).saturating_mul(self.rate.get().into())
+        widen(now.as_nanos(), self.rate)
     }
 
     #[inline]
     fn price(&self, cost: u64) -> u128 {
-        u128::from(cost).saturating_mul(self.step.get().into())
+        widen(cost, self.step)
     }
 
     /// How many whole tokens are left when `debt` ticks are owed.
@@ -121,6 +121,12 @@ fn greatest_common_divisor(a: NonZeroU64, b: NonZeroU64) -> NonZeroU64 {
         (divisor, rest) = (next, divisor.get() % next);
     }
     divisor
+}
+
+/// The product of two 64-bit numbers, which fits in 128 bits and so does not wrap.
+#[inline]
+fn widen(a: u64, b: NonZeroU64) -> u128 {
+    u128::from(a).wrapping_mul(b.get().into())
 }
 
 /// Most bursts last less than 2^64 ticks, and dividing 64 bits is several times as fast as 128.

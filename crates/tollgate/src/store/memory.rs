@@ -19,6 +19,7 @@ pub const MEMORY_MIN: usize = 1 << 20;
 const SHARD_BYTES: usize = 1 << 21;
 const SHARDS_MIN: usize = 16;
 const SHARDS_MAX: usize = 4096;
+const CACHE_LINE_BYTES: usize = 64;
 /// How many asks of one transaction are kept on the stack.
 const INLINE: usize = 4;
 
@@ -207,7 +208,10 @@ impl<A: Algorithm> Shard<A> {
     #[inline]
     fn touch(&self, key: u128) {
         let home = home(key, self.capacity.load(Ordering::Relaxed));
-        prefetch(self.address + home * Region::<A>::SLOT_BYTES);
+        let address = self.address + home * Region::<A>::SLOT_BYTES;
+        // The key often stands a slot or two behind its home, in the next line.
+        prefetch(address);
+        prefetch(address + CACHE_LINE_BYTES);
     }
 }
 

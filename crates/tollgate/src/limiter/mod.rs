@@ -48,7 +48,7 @@ use crate::{Moment, Nanos};
 
 /// How many asks one transaction can have.
 pub const TRANSACTION_ASKS_MAX: usize = 64;
-/// How much memory [`Limiter::new`] uses at most: enough for 7 million buckets.
+/// How much memory [`Limiter::new`] uses at most: enough for 6 million buckets.
 pub const MEMORY_DEFAULT: usize = 256 << 20;
 /// Transactions up to this size allocate nothing.
 const INLINE: usize = 4;
@@ -128,7 +128,7 @@ pub struct Merged {
 }
 
 impl Limiter {
-    /// A limiter with room for about 7 million buckets. Fails where the system will not reserve
+    /// A limiter with room for about 6 million buckets. Fails where the system will not reserve
     /// [`MEMORY_DEFAULT`] bytes.
     pub fn new(limits: Limits) -> io::Result<Self> {
         Self::with_memory(limits, MEMORY_DEFAULT)

@@ -67,12 +67,12 @@ impl Limits {
         let number = known.map(|known| known.number);
         let (name, overrides) = (name.into(), Vec::new());
         let named = NamedLimit { name, number, id_format, default, overrides };
-        match self.places.get(&named.name).and_then(|place| self.names.get_mut(*place)) {
-            Some(place) => *place = named,
-            None => {
-                self.places.insert(named.name.clone(), self.names.len());
-                self.names.push(named);
-            }
+        let place = self.places.get(&named.name).and_then(|place| self.names.get_mut(*place));
+        if let Some(place) = place {
+            *place = named;
+        } else {
+            self.places.insert(named.name.clone(), self.names.len());
+            self.names.push(named);
         }
         Ok(self)
     }

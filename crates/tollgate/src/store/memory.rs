@@ -19,6 +19,9 @@ pub const MEMORY_MIN: usize = 1 << 20;
 const SHARD_BYTES: usize = 1 << 21;
 const SHARDS_MIN: usize = 16;
 const SHARDS_MAX: usize = 4096;
+/// How many questions ahead the memory of a bucket is asked for. Much further, and the processor
+/// drops requests because too many are on their way.
+const AHEAD: usize = 8;
 const CACHE_LINE_BYTES: usize = 64;
 /// How many asks of one transaction are kept on the stack.
 const INLINE: usize = 4;
@@ -144,9 +147,13 @@ impl<A: Algorithm> MemoryStore<A> {
 
 impl<A: Algorithm> Store<A> for MemoryStore<A> {
     fn decide(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
-        self.touch(questions);
+        let (first, mut ahead) = questions.split_at(questions.len().min(AHEAD));
+        self.touch(first);
         let mut rest = outcomes;
         for transaction in questions.chunk_by(|_, next| next.joined) {
+            let (next, later) = ahead.split_at(ahead.len().min(transaction.len()));
+            self.touch(next);
+            ahead = later;
             let (these, behind) = rest.split_at_mut(transaction.len());
             match (transaction, &mut *these) {
                 ([question], [outcome]) => *outcome = self.shard_of(question).answer(question, now),

@@ -105,6 +105,8 @@ fn no_decision_allocates_once_warm() {
         ];
         limiter.transaction(&asks, now).unwrap();
         limiter.reset_all(&asks, now).unwrap();
+        let many: [Request<'_>; 16] = std::array::from_fn(|n| Request::new("PerUser", &ids[n], 1));
+        limiter.transaction(&many, now).unwrap();
     };
     let now = Moment::from_nanos(0);
     round(&mut batch, now);

@@ -132,7 +132,8 @@ fn rules_that_change_meanwhile_lose_no_spend() {
             };
             let new = book.add(second(6)).unwrap();
             book.replace(&HashMap::from([(old, new)]));
-            store.install(Arc::new(book), &[], NOW);
+            store.install(&Arc::new(book));
+            store.carry_over(&[], NOW);
             assert!(spender.join().unwrap());
             assert_eq!(world.left(&["a", "b"]), [4, 4]);
         },

@@ -85,10 +85,13 @@ fn live(keys: u64) -> Result<(), Failure> {
 
 const VISITORS: &str = "Visitors: {burst: 20, count: 20, period: 1h}";
 const BUSY_TERMS: Terms = Terms { burst: 20, count: 20, period_ns: 1_000_000_000 };
+/// Rounds that a key asks in before it pauses as long.
+const CLUMP: u64 = 4;
 /// Asks of strangers between two asks of busy keys.
 const STRANGERS: u64 = 5;
 
-/// Busy keys ask twice as often as they may; in between, strangers ask once and never again.
+/// Half of the busy keys ask twice as often as they may, half as often as they may but in clumps;
+/// in between, strangers ask once and never again.
 fn flood(args: &Args) -> Result<(), Failure> {
     let text = format!("{VISITORS}\nBusy: {{burst: 20, count: 20, period: 1s}}\n");
     let limiter = limiter(&text, args.cap * MIB)?;
@@ -99,8 +102,11 @@ fn flood(args: &Args) -> Result<(), Failure> {
         let at = 1_700_000_000_000_000_000 + stranger * step;
         let now = Moment::from_nanos(at);
         limiter.spend("Visitors", &format!("stranger-{stranger:012}"), 1, now)?;
-        if stranger % STRANGERS == 0 {
-            let key = usize::try_from(asked % u64::try_from(args.busy)?)?;
+        let turn = stranger / STRANGERS;
+        let key = usize::try_from(turn % u64::try_from(args.busy)?)?;
+        let round = turn / u64::try_from(args.busy)?;
+        let is_pausing = key % 2 == 1 && round / CLUMP % 2 == 1;
+        if stranger % STRANGERS == 0 && !is_pausing {
             let decision = limiter.spend("Busy", &format!("busy-{key}"), 1, now)?;
             let exact = oracle[key].spend(1, at).map_err(|mistake| format!("{mistake:?}"))?;
             let agrees = decision.allowed == exact.allowed

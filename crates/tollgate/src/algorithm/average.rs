@@ -152,7 +152,9 @@ impl Algorithm for Average {
             reason = "a rate is a number of uses, never negative, far below 2^63"
         )]
         let tokens = rate.ceil() as u64;
-        Standing { owes: rate, tokens, denied: cell.period_secs < 0.0 }
+        let denied = cell.period_secs < 0.0 && rate >= RATE_IDLE;
+        // A key that was used once has a rate of 1 at most, and so goes before all others.
+        Standing { rank: rate, tokens, denied }
     }
 
     fn differ((): &(), (): &()) -> bool {

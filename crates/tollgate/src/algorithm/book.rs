@@ -19,7 +19,7 @@ pub struct RuleId(u32);
 
 impl RuleId {
     /// In no book.
-    pub(crate) const NONE: Self = Self(u32::MAX >> 1);
+    pub(crate) const NONE: Self = Self(u32::MAX >> 2);
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -120,9 +120,11 @@ pub struct BucketCell {
     rule: RuleId,
     /// An ask was denied since tokens were last taken.
     denied: bool,
+    /// Tokens were taken more than once: it is not one of many keys that come once and never again.
+    regular: bool,
 }
 
-const RULE_SHIFT: u32 = TAT_BITS + 1;
+const RULE_SHIFT: u32 = TAT_BITS + 2;
 
 impl Cell for BucketCell {
     const BYTES: usize = 16;
@@ -133,6 +135,7 @@ impl Cell for BucketCell {
         Self {
             tat: Tat::from_ticks(bits & ((1 << TAT_BITS) - 1)),
             denied: bits >> TAT_BITS & 1 == 1,
+            regular: bits >> (TAT_BITS + 1) & 1 == 1,
             rule: RuleId(u32::try_from(bits >> RULE_SHIFT).unwrap_or(u32::MAX)),
         }
     }
@@ -141,6 +144,7 @@ impl Cell for BucketCell {
     fn write(self, to: &mut [u8]) {
         let bits = self.tat.as_ticks()
             | u128::from(self.denied) << TAT_BITS
+            | u128::from(self.regular) << (TAT_BITS + 1)
             | u128::from(self.rule.0) << RULE_SHIFT;
         if let Some(bytes) = to.first_chunk_mut() {
             *bytes = bits.to_ne_bytes();
@@ -177,7 +181,8 @@ impl Algorithm for Gcra {
                 gcra::spend(rule, before, ask.cost, now)
             }
         };
-        let put = |tat, denied| BucketCell { tat, rule: id, denied };
+        let regular = cell.is_some();
+        let put = |tat, denied| BucketCell { tat, rule: id, denied, regular };
         let change = match (ask.action, outcome.verdict, cell) {
             (Action::CheckAndSpend | Action::SpendOnly | Action::Refund, Verdict::Allow, _)
                 if ask.cost > 0 =>
@@ -191,7 +196,9 @@ impl Algorithm for Gcra {
                 Change::Mark(put(before, true))
             }
             // It may have been written under another rule by an ask that a reload overtook.
-            (.., Some(cell)) if cell.rule != id => Change::Mark(put(before, cell.denied)),
+            (.., Some(cell)) if cell.rule != id => {
+                Change::Mark(BucketCell { tat: before, rule: id, ..cell })
+            }
             _ => Change::Keep,
         };
         (outcome, change)
@@ -221,11 +228,12 @@ impl Algorithm for Gcra {
 
     fn standing(book: &Book, cell: &BucketCell, now: Moment) -> Standing {
         let Some(rule) = book.rule(cell.rule) else {
-            return Standing { owes: 0.0, tokens: 0, denied: false };
+            return Standing { rank: 0.0, tokens: 0, denied: false };
         };
         let (_, peek) = gcra::spend(rule, cell.tat, 0, now);
         Standing {
-            owes: gcra::missing_part(rule, cell.tat, now),
+            // Those that came once go first, then those that owe the least part of their burst.
+            rank: gcra::missing_part(rule, cell.tat, now) + if cell.regular { 2.0 } else { 0.0 },
             tokens: rule.burst().saturating_sub(peek.remaining),
             denied: cell.denied && !gcra::is_full(rule, cell.tat, now),
         }
@@ -238,7 +246,7 @@ impl Algorithm for Gcra {
     fn carry_over(book: &Book, cell: BucketCell, ask: Option<&Ask>, at: Moment) -> BucketCell {
         match book.in_force(ask.map_or(cell.rule, |ask| ask.rule)) {
             Some((id, rule)) if id != cell.rule => {
-                BucketCell { tat: book.tat(&cell, id, rule, at), rule: id, denied: cell.denied }
+                BucketCell { tat: book.tat(&cell, id, rule, at), rule: id, ..cell }
             }
             _ => cell,
         }

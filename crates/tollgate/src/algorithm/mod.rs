@@ -81,9 +81,9 @@ pub enum Change<C> {
 /// How much it would cost to forget a cell, for choosing one when memory is full.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standing {
-    /// What part of its allowance the bucket owes; the least goes first.
-    pub owes: f64,
-    /// How many tokens would be forgiven.
+    /// The least goes first.
+    pub rank: f64,
+    /// How many tokens would be forgiven; none if forgetting is free.
     pub tokens: u64,
     /// Asks of this bucket are being denied: it is never forgotten.
     pub denied: bool,

@@ -216,8 +216,9 @@ impl Algorithm for Quota {
     /// Which quota the uses were taken from is not kept, so the one that expires first goes first.
     #[expect(clippy::cast_precision_loss, reason = "a rank among cells, not a decision")]
     fn standing((): &(), cell: &QuotaCell, now: Moment) -> Standing {
-        let owes = cell.expires.since(now).get() as f64;
-        Standing { owes, tokens: 1, denied: cell.denied && now < cell.expires }
+        let is_live = now < cell.expires;
+        let rank = cell.expires.since(now).get() as f64;
+        Standing { rank, tokens: is_live.into(), denied: cell.denied && is_live }
     }
 
     fn differ((): &(), (): &()) -> bool {

@@ -91,15 +91,13 @@ impl Explanation {
             terms.burst(),
             self.before.reset_in
         )?;
-        let (owed, price) = (self.before.reset_in, interval.times(self.cost));
-        let depth = interval.times(terms.burst());
+        let (price, depth) = (interval.times(self.cost), interval.times(terms.burst()));
         write!(f, "  cost {:<3} ", self.cost)?;
-        if self.answer.allowed {
-            write!(f, "allowed: owing {owed} + {price} is within {depth}")?;
-            writeln!(f, ", {} left after it", self.answer.remaining)
+        let Decision { allowed, remaining, retry_in, reset_in } = &self.answer;
+        if *allowed {
+            writeln!(f, "allowed: it would owe {reset_in} of at most {depth}; {remaining} left")
         } else {
-            write!(f, "denied: owing {owed} + {price} is more than {depth}")?;
-            writeln!(f, ", allowed in {}", self.answer.retry_in)
+            writeln!(f, "denied: {price} more is {retry_in} too much; allowed in {retry_in}")
         }
     }
 }

@@ -47,11 +47,11 @@ use crate::store::{Held, MemoryStore, Question, Secret, Store};
 use crate::{Moment, Nanos};
 
 /// How many asks one transaction can have.
-pub const TRANSACTION_ASKS_MAX: usize = 64;
+pub const TRANSACTION_ASKS_MAX: usize = 256;
 /// How much memory [`Limiter::new`] uses at most: enough for 6 million buckets.
 pub const MEMORY_DEFAULT: usize = 256 << 20;
 /// Transactions up to this size allocate nothing.
-const INLINE: usize = 4;
+const INLINE: usize = 16;
 
 /// Decides whether one more may pass, by name and id.
 ///
@@ -297,8 +297,15 @@ impl Limiter {
         let old = self.resolver.load();
         let resolver = Resolver::new(limits, &self.secret, &mut next, Some(&old))?;
         let moved = resolver.moved_since(&old);
-        self.store.install(next.book(), &moved, at);
-        self.resolver.store(Arc::new(resolver));
+        drop(old);
+        self.store.install(&next.book());
+        let old = self.resolver.swap(Arc::new(resolver));
+        // Asks that began under the old limits are still on their way. They take microseconds, and
+        // none may come to a bucket after it was carried over to a rule that they do not know.
+        while Arc::strong_count(&old) > 1 {
+            std::thread::yield_now();
+        }
+        self.store.carry_over(&moved, at);
         *registry = next;
         Ok(())
     }

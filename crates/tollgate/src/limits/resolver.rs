@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::{DefaultLimit, IdBuffer, IdError, IdFormat, Limit, Limits, NamedLimit, Override};
+use super::{
+    DefaultLimit, IdBuffer, IdError, IdFormat, Limit, Limits, NAMES_MAX, NamedLimit, OVERRIDES_MAX,
+    Override,
+};
 use crate::algorithm::book::{Action, Ask, Book, BookFull, Gcra, RuleId};
 use crate::algorithm::gcra::Rule;
 use crate::store::{Fingerprint, Question, Secret};
@@ -133,7 +136,7 @@ impl Resolver {
         }
         let mut retired = HashMap::new();
         for (name, entry) in old.into_iter().flat_map(|old| old.names.iter().chain(&old.retired)) {
-            if !names.contains_key(name) {
+            if !names.contains_key(name) && retired.len() < NAMES_MAX {
                 retired.insert(name.clone(), entry.clone());
             }
         }
@@ -213,7 +216,9 @@ impl Entry {
             return;
         };
         for bucket in old.exceptions() {
-            if let (None, Some(rule)) = (self.rule(bucket), old.last_rule(bucket)) {
+            if let (None, Some(rule)) = (self.rule(bucket), old.last_rule(bucket))
+                && self.lapsed.len() < OVERRIDES_MAX
+            {
                 self.lapsed.insert(bucket, rule);
             }
         }

@@ -207,12 +207,14 @@ pub fn a_new_rule_keeps_what_was_spent_from_the_moment_it_came<S: Store<Gcra>>(
     let slow = book.add(per_second(300, 10)).expect("there is room");
     book.replace(&HashMap::from([(rules[0], slow)]));
     // A second at 100 per second, then two at 10, whoever still asks by the old rule.
-    store.install(Arc::new(book.clone()), &[], START.after(Nanos::from_secs(1)));
+    store.install(&Arc::new(book.clone()));
+    store.carry_over(&[], START.after(Nanos::from_secs(1)));
     assert_eq!(left(&store, "a", slow, START.after(Nanos::from_secs(3))), 120);
     assert_eq!(left(&store, "a", rules[0], START.after(Nanos::from_secs(3))), 120);
     // And back again: two more at 10, and one at 100.
     book.replace(&HashMap::from([(slow, rules[0])]));
-    store.install(Arc::new(book), &[], START.after(Nanos::from_secs(5)));
+    store.install(&Arc::new(book));
+    store.carry_over(&[], START.after(Nanos::from_secs(5)));
     assert_eq!(left(&store, "a", rules[0], START.after(Nanos::from_secs(6))), 240);
 }
 
@@ -227,7 +229,8 @@ pub fn a_bucket_that_moves_to_another_rule_keeps_what_was_spent<S: Store<Gcra>>(
     }
     let moved = question("a", rules[1], Action::CheckOnly, 0);
     let at = START.after(Nanos::from_secs(1));
-    store.install(Arc::new(book), &[moved], at);
+    store.install(&Arc::new(book));
+    store.carry_over(&[moved], at);
     let later = START.after(Nanos::from_secs(2));
     assert_eq!(left(&store, "a", rules[1], later), 10, "100 owed of 50, then a second at 10");
     assert_eq!(left(&store, "b", rules[0], later), 300, "the other has not moved");

@@ -24,7 +24,7 @@ const SHARDS_MAX: usize = 4096;
 const AHEAD: usize = 8;
 const CACHE_LINE_BYTES: usize = 64;
 /// How many asks of one transaction are kept on the stack.
-const INLINE: usize = 4;
+const INLINE: usize = 16;
 
 /// Buckets in memory, for any number of threads.
 ///
@@ -47,6 +47,8 @@ struct Shard<A: Algorithm> {
 struct Inside<A: Algorithm> {
     region: Region<A>,
     book: Arc<A::Book>,
+    /// Cells may be under rules that have successors.
+    is_stale: bool,
 }
 
 /// What a store holds, and what became of keys for want of memory.
@@ -119,7 +121,7 @@ impl<A: Algorithm> MemoryStore<A> {
             vetoed |= A::vetoes(&question.ask, outcome);
             changes.push(change);
         }
-        // Only now: nobody is forgotten for the sake of a transaction that is denied anyway.
+        // Only now: nobody is forgotten for a transaction that its own buckets deny.
         for (question, (outcome, change)) in
             questions.iter().zip(outcomes.iter_mut().zip(&mut changes))
         {
@@ -163,23 +165,26 @@ impl<A: Algorithm> Store<A> for MemoryStore<A> {
         }
     }
 
-    fn install(&self, book: Arc<A::Book>, moved: &[Question<A>], at: Moment) {
-        let mut moved: Vec<_> = moved.iter().map(|q| (self.shard(q), q)).collect();
-        moved.sort_by_key(|&(shard, _)| shard);
-        let mut rest = &*moved;
-        for (index, shard) in self.shards.iter().enumerate() {
-            let (these, behind) = rest.split_at(rest.partition_point(|&(at, _)| at <= index));
-            rest = behind;
+    fn install(&self, book: &Arc<A::Book>) {
+        for shard in &self.shards {
             let mut inside = shard.inside.lock();
-            let differ = A::differ(&inside.book, &book);
-            inside.book = Arc::clone(&book);
-            // Before the others: what has an override now was not for a moment under a default
-            // that came at the same time.
-            for (_, question) in these {
-                inside.carry_over(question, at);
-            }
-            if differ {
-                inside.region.rewrite(|cell| A::carry_over(&book, cell, None, at));
+            inside.is_stale |= A::differ(&inside.book, book);
+            inside.book = Arc::clone(book);
+        }
+    }
+
+    fn carry_over(&self, moved: &[Question<A>], at: Moment) {
+        // Before the others: what has an override now was not for a moment under a default that
+        // came at the same time.
+        for question in moved {
+            self.shard_of(question).inside.lock().carry_over(question, at);
+        }
+        for shard in &self.shards {
+            let mut inside = shard.inside.lock();
+            inside.region.look_for_room_again();
+            if std::mem::take(&mut inside.is_stale) {
+                let Inside { region, book, .. } = &mut *inside;
+                region.rewrite(|cell| A::carry_over(book, cell, None, at));
             }
         }
     }
@@ -191,7 +196,7 @@ impl<A: Algorithm> Shard<A> {
         Ok(Self {
             address: region.address(),
             capacity: AtomicUsize::new(region.capacity()),
-            inside: Lock::new(Inside { region, book }),
+            inside: Lock::new(Inside { region, book, is_stale: false }),
         })
     }
 

@@ -137,6 +137,46 @@ fn a_transaction_that_memory_has_no_room_for_spends_nothing() {
 }
 
 #[test]
+fn keys_that_come_once_go_before_those_that_come_again() {
+    let mut book = Book::default();
+    let regular = book.add(Rule::new(1_000, 1_000, Nanos::from_secs(3_600)).unwrap()).unwrap();
+    let tight = book.add(Rule::new(1, 1, Nanos::from_secs(3_600)).unwrap()).unwrap();
+    let store = make(book);
+    for n in 0..1_000 {
+        spend(&store, n, regular, 1, START);
+        spend(&store, n, regular, 1, START);
+    }
+    // These owe all they have, but nobody has seen them twice.
+    for n in 1_000..200_000 {
+        spend(&store, n, tight, 1, START);
+    }
+    for n in 0..1_000 {
+        assert_eq!(spend(&store, n, regular, 0, START).remaining, 998, "{n} was forgotten");
+    }
+}
+
+#[test]
+fn a_newcomer_gets_in_once_refused_averages_have_faded() {
+    use crate::algorithm::average::{self, Average};
+    let store = MemoryStore::<Average>::new(&Arc::new(()), MEMORY_MIN).unwrap();
+    let rule = average::Rule::new(1.0, 1.0, true).unwrap();
+    let use_once = |n, now| {
+        let mut outcome = [average::Outcome::default()];
+        store.decide(
+            &[Question { bucket: bucket(n), ask: rule, joined: false }],
+            &mut outcome,
+            now,
+        );
+        outcome[0]
+    };
+    for n in 0..60_000 {
+        (0..3).for_each(|_| drop(use_once(n, START)));
+    }
+    let later = START.after(Nanos::from_secs(3_600));
+    assert!((60_000..61_000).all(|n| !use_once(n, later).over));
+}
+
+#[test]
 fn a_denied_transaction_forgets_nobody() {
     let (store, rule) = store(10, 3_600);
     for n in 0..100_000 {
@@ -171,7 +211,8 @@ fn new_rules_may_make_room_sooner_than_the_old_ones_promised() {
     let newcomer = full.expect("memory is full at some time");
     let fast = book.add(Rule::new(1, 1, Nanos::from_secs(1)).unwrap()).unwrap();
     book.replace(&HashMap::from([(slow, fast)]));
-    store.install(Arc::new(book), &[], START);
+    store.install(&Arc::new(book));
+    store.carry_over(&[], START);
     let later = START.after(Nanos::from_secs(1));
     assert_eq!(spend(&store, newcomer, fast, 1, later).verdict, Verdict::Allow);
 }

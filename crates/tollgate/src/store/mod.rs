@@ -50,7 +50,10 @@ pub trait Store<A: Algorithm> {
     /// `outcomes` is as long as `questions`; what it held before is lost.
     fn decide(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment);
 
-    /// Replaces the rules that cells are read by, as of `at`. Buckets under a rule that has a
-    /// successor, and those in `moved`, carry over what was spent.
-    fn install(&self, book: Arc<A::Book>, moved: &[Question<A>], at: Moment);
+    /// Replaces the rules that cells are read by, with all that were there before among them.
+    fn install(&self, book: &Arc<A::Book>);
+
+    /// Carries over what was spent, as of `at`: for the buckets in `moved` to the rules of their
+    /// questions, for all others to the successors of their rules.
+    fn carry_over(&self, moved: &[Question<A>], at: Moment);
 }

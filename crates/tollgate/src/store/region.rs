@@ -142,6 +142,11 @@ impl<A: Algorithm> Region<A> {
         now >= self.room_at && self.forget_least(book, key, now)
     }
 
+    /// By new rules there may be room sooner than was promised.
+    pub(super) fn look_for_room_again(&mut self) {
+        self.room_at = Moment::EPOCH;
+    }
+
     pub(super) fn turn_away(&mut self) -> Moment {
         self.tally.turned_away += 1;
         self.room_at
@@ -187,8 +192,6 @@ impl<A: Algorithm> Region<A> {
 
     /// Changes every cell, for a new book of rules.
     pub(super) fn rewrite(&mut self, mut change: impl FnMut(A::Cell) -> A::Cell) {
-        // By the new rules there may be room sooner.
-        self.room_at = Moment::EPOCH;
         for slot in 0..self.end() {
             if self.key(slot) != NO_KEY {
                 let cell = change(self.cell(slot));
@@ -281,11 +284,11 @@ impl<A: Algorithm> Region<A> {
             .filter(|&slot| self.key(slot) != NO_KEY)
             .map(|slot| (slot, A::standing(book, &self.cell(slot), now)))
             .filter(|(_, standing)| !standing.denied)
-            .min_by(|(_, a), (_, b)| a.owes.total_cmp(&b.owes))
+            .min_by(|(_, a), (_, b)| a.rank.total_cmp(&b.rank))
     }
 
     fn forget(&mut self, slot: usize, standing: Standing) {
-        if standing.owes > 0.0 {
+        if standing.tokens > 0 {
             self.tally.evicted += 1;
             self.tally.tokens_forgiven += standing.tokens;
         }

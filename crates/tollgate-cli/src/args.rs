@@ -33,12 +33,15 @@ EXIT CODES
 const CHECK_HELP: &str = "\
 Prints each limit with its number in bucket keys, the format of its ids, what it allows, and how
 many overrides it has. With --against it prints what would change instead, in effect: a period of
-60m that was 1h is no change.
+60m that was 1h is no change. Overrides are taken to stay as they are, unless --against-overrides
+says which are in force; they are told where their own effect changes.
 
 EXAMPLES
   tollgate check --limits limits.yaml --overrides overrides.yaml
   tollgate check --limits new.yaml --against limits.yaml
       what a reload would change, and for whom
+  tollgate check --limits new.yaml --overrides new-o.yaml --against limits.yaml \\
+    --against-overrides overrides.yaml
   tollgate check --limits limits.yaml --format json
       one object: `limits`, `overrides`, `hints` and `changes`; or `faults`
 
@@ -148,7 +151,7 @@ struct RawCheck {
     /// Say what would change if these limits were the ones in force
     #[arg(long, value_name = "OLD_LIMITS")]
     against: Option<PathBuf>,
-    /// The overrides in force
+    /// The overrides in force [default: those of --overrides]
     #[arg(long, value_name = "OLD_OVERRIDES", requires = "against")]
     against_overrides: Option<PathBuf>,
     /// How to print the result

@@ -13,7 +13,8 @@ use crate::output::{Output, say};
 #[derive(Debug)]
 pub(crate) struct Check {
     pub(crate) files: Files,
-    /// What is in force, to say what would change.
+    /// What is in force, to say what would change. Without overrides of its own it has those of
+    /// `files`.
     pub(crate) against: Option<Files>,
     pub(crate) format: Format,
 }
@@ -43,10 +44,13 @@ pub(crate) fn run(check: &Check) -> Result<Exit, Error> {
 impl Check {
     /// The limits, and what they change if that was asked.
     fn load(&self) -> Result<(Limits, Option<Vec<Change>>), Error> {
-        let limits = self.files.load()?;
-        let old = self.against.as_ref().map(Files::load_old).transpose()?;
-        let changes = old.map(|old| changes(&old, &limits));
-        Ok((limits, changes))
+        let texts = self.files.read()?;
+        let limits = texts.parse()?;
+        let Some(against) = &self.against else { return Ok((limits, None)) };
+        // Overrides that are given once are in force already: only the limits are to change.
+        let old = against.read_old()?.or_overrides_of(texts).parse()?;
+        let changes = changes(&old, &limits);
+        Ok((limits, Some(changes)))
     }
 }
 

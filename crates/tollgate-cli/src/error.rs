@@ -80,7 +80,8 @@ fn mend(faults: &Faults, is_old: bool) -> String {
     let count = faults.iter().len() + faults.untold();
     let noun = if count == 1 { "fault" } else { "faults" };
     if is_old {
-        format!("{count} {noun} in the old limits (--against): compare with files that work")
+        let help = "compare with files that work (--against-overrides if the overrides differ)";
+        format!("{count} {noun} in the old limits (--against): {help}")
     } else {
         format!("{count} {noun}: mend the files and try again")
     }

@@ -23,23 +23,47 @@ pub(crate) struct Files {
 impl Files {
     /// The limits that the files say.
     pub(crate) fn load(&self) -> Result<Limits, Error> {
-        self.parse(false)
+        self.read()?.parse()
     }
 
-    /// The limits that the files said, to compare others with.
-    pub(crate) fn load_old(&self) -> Result<Limits, Error> {
-        self.parse(true)
+    /// What is in the files.
+    pub(crate) fn read(&self) -> Result<Texts, Error> {
+        self.read_as(["limits", "overrides"], false)
     }
 
-    fn parse(&self, is_old: bool) -> Result<Limits, Error> {
-        let [limits, overrides] =
-            if is_old { ["old limits", "old overrides"] } else { ["limits", "overrides"] };
+    /// What was in force, to compare others with.
+    pub(crate) fn read_old(&self) -> Result<Texts, Error> {
+        self.read_as(["old limits", "old overrides"], true)
+    }
+
+    fn read_as(&self, what: [&'static str; 2], is_old: bool) -> Result<Texts, Error> {
+        let [limits, overrides] = what;
         let limits = Text::read(limits, &self.limits)?;
         let overrides =
             self.overrides.as_ref().map(|path| Text::read(overrides, path)).transpose()?;
-        let overrides = overrides.as_ref().map(Text::source);
-        Limits::parse(&limits.source(), overrides.as_ref())
-            .map_err(|faults| Error::Faults { faults, is_old })
+        Ok(Texts { limits, overrides, is_old })
+    }
+}
+
+/// What is in the files of some limits.
+pub(crate) struct Texts {
+    limits: Text,
+    overrides: Option<Text>,
+    is_old: bool,
+}
+
+impl Texts {
+    /// The limits that the files say.
+    pub(crate) fn parse(&self) -> Result<Limits, Error> {
+        let overrides = self.overrides.as_ref().map(Text::source);
+        Limits::parse(&self.limits.source(), overrides.as_ref())
+            .map_err(|faults| Error::Faults { faults, is_old: self.is_old })
+    }
+
+    /// With the overrides of `other` if there are none. They are not read again: what comes from
+    /// a pipe can be read only once.
+    pub(crate) fn or_overrides_of(self, other: Self) -> Self {
+        Self { overrides: self.overrides.or(other.overrides), ..self }
     }
 }
 

@@ -204,7 +204,9 @@ impl<'a> Raw<'a> {
         ];
         refuse(foreign, op)?;
         let limits = text("limits", self.limits.ok_or(BadLine::Missing { field: "limits", op })?)?;
-        let overrides = self.overrides.map(|path| text("overrides", path)).transpose()?;
+        // Programs that write every field say null where there is no file.
+        let overrides = self.overrides.filter(|path| path.get() != "null");
+        let overrides = overrides.map(|path| text("overrides", path)).transpose()?;
         let path = |path: Cow<'_, str>| PathBuf::from(path.into_owned());
         Ok(Files { limits: path(limits), overrides: overrides.map(path) })
     }

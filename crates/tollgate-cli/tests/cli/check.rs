@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::program::{file, run};
+use crate::program::{file, run, run_with};
 
 const LIMITS: &str = "examples/limits.yaml";
 const OVERRIDES: &str = "examples/overrides.yaml";
@@ -95,6 +95,45 @@ fn what_would_change_is_told_in_effect() {
         ran.stdout,
         "NewOrdersPerAccount:1: override removed, 9 per 1s becomes 300 per 3h\n"
     );
+}
+
+#[test]
+fn overrides_that_are_given_once_do_not_change() {
+    let limits = |name, burst| file(name, &format!("A: {{burst: {burst}, count: 1, period: 1s}}"));
+    let (old, new) = (limits("once-old.yaml", 2), limits("once-new.yaml", 3));
+    let over = file("once-o.yaml", "A:x: {burst: 9, count: 9, period: 1s}");
+    let less = file("once-less.yaml", "A:x: {burst: 8, count: 8, period: 1s}");
+    let changes = |args: &[&str]| {
+        let ran = run(&[&["check", "--limits", &new, "--against", &old], args].concat());
+        assert_eq!((ran.code, &*ran.stderr), (Some(0), ""), "{args:?}");
+        ran.stdout
+    };
+    let default = "A: 1 per 1s, burst 2 becomes 1 per 1s, burst 3\n";
+    assert_eq!(changes(&["--overrides", &over]), default);
+    assert_eq!(changes(&["--overrides", &over, "--against-overrides", &over]), default);
+    let told = changes(&["--overrides", &over, "--against-overrides", &less]);
+    assert_eq!(told, format!("{default}A:x: 8 per 1s becomes 9 per 1s\n"));
+}
+
+#[cfg(unix)]
+#[test]
+fn overrides_that_are_given_once_are_read_once() {
+    let limits = file("pipe.yaml", "A: {burst: 2, count: 1, period: 1s}");
+    let args = ["check", "--limits", &limits, "--overrides", "/dev/stdin", "--against", &limits];
+    let ran = run_with(&args, b"A:x: {burst: 9, count: 9, period: 1s}");
+    assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(0), "no change in effect\n", ""));
+}
+
+#[test]
+fn overrides_of_a_name_that_is_new_need_the_old_ones() {
+    let old = file("new-name-old.yaml", "A: {burst: 1, count: 1, period: 1s}");
+    let both = "A: {burst: 1, count: 1, period: 1s}\nB: {burst: 1, count: 1, period: 1s}\n";
+    let new = file("new-name.yaml", both);
+    let over = file("new-name-o.yaml", "B:x: {burst: 9, count: 9, period: 1s}");
+    let ran = run(&["check", "--limits", &new, "--overrides", &over, "--against", &old]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    assert!(ran.stderr.contains("unknown name `B`"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("--against-overrides if the overrides differ"), "{}", ran.stderr);
 }
 
 #[test]

@@ -73,6 +73,35 @@ fn an_override_that_comes_keeps_what_was_spent() {
 }
 
 #[test]
+fn overrides_that_are_null_are_none() {
+    let limits = file("null.yaml", "A: {burst: 10, count: 10, period: 10s}");
+    let overrides = file("null-o.yaml", "A:x: {burst: 100, count: 100, period: 10s}");
+    let reload = |limits: Value, overrides: Value| {
+        json!({"at": 0, "op": "reload", "limits": limits, "overrides": overrides}).to_string()
+    };
+    let lines = [
+        reload(json!(limits), json!(overrides)),
+        line(0, "check", "A", 0),
+        reload(json!(limits), Value::Null),
+        line(0, "check", "A", 0),
+        reload(Value::Null, Value::Null),
+        reload(json!(limits), json!(false)),
+        r#"{"at":0,"op":"spend","limit":"A","id":"x","overrides":null}"#.to_owned(),
+    ];
+    let answers = replay(&limits, &lines);
+    assert_eq!((told(&answers[1]), told(&answers[3])), ((true, 100), (true, 10)));
+    assert_eq!(answers[2], json!({"reloaded": true}));
+    let errors = [
+        "`limits` is null: expected a string",
+        "`overrides` is false: expected a string",
+        "`overrides` does not belong to `spend`: leave it out",
+    ];
+    for (answer, error) in answers[4..].iter().zip(errors) {
+        assert_eq!(answer, &json!({"error": error}));
+    }
+}
+
+#[test]
 fn a_bad_file_never_replaces_a_good_one() {
     let good = file("reload-good.yaml", "A: {burst: 10, count: 10, period: 10s}");
     let bad = file("reload-bad.yaml", "A: {burst: 0, count: 10, period: 10}");

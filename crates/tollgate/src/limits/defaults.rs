@@ -7,7 +7,7 @@ use super::fault::{Report, Span};
 use super::field::{self, Fields, describe, found, whole_number};
 use super::name::{self, KNOWN_NAMES, KnownName, check_name, nearest};
 use super::yaml::{self, Document, Entry, Node, Pair, Value};
-use super::{DefaultLimit, Hint, IdFormat, Origin};
+use super::{DefaultLimit, Hint, IdFormat, Limit, Origin};
 
 const FIELDS: [&str; 5] = ["burst", "count", "period", "id", "number"];
 const EXPECTED: &str =
@@ -20,6 +20,11 @@ type Numbers = HashMap<u32, u32>;
 pub(super) fn read(text: &str, draft: &mut Draft, report: &mut Report<'_>) {
     let mut numbers = Numbers::new();
     let document = yaml::read(text, report, |entry, report| match entry {
+        // Its name is checked where it stands first, and it takes no number: that both have the
+        // same one is no second fault.
+        Entry::Duplicate(pair) => {
+            read_terms(pair, &mut Numbers::new(), report);
+        }
         Entry::Pair(pair) if draft.has_all_names() => {
             let message = format!("there are more than {NAMES_MAX} names");
             report.fault(pair.key.span, message, "use overrides for what differs by id");
@@ -57,19 +62,13 @@ pub(super) fn refuse_document(document: &Document<'_>, expected: &str, report: &
 }
 
 fn read_entry(pair: &Pair<'_>, numbers: &mut Numbers, draft: &mut Draft, report: &mut Report<'_>) {
-    let Pair { key, value } = pair;
+    let key = &pair.key;
     let checked = check_name(&key.text);
     if let Err(error) = checked {
         report.fault(key.span, error.to_string(), error.help());
     }
     let known = name::known_name(&key.text);
-    let fields = Fields::read(key.into(), value, &FIELDS, report);
-    let (mut limit, mut number, mut id_format) = (None, None, None);
-    if let Some(fields) = &fields {
-        limit = fields.limit(report);
-        id_format = fields.find("id").and_then(|pair| read_id_format(pair, known, report));
-        number = fields.find("number").and_then(|pair| read_number(pair, known, numbers, report));
-    }
+    let Terms { limit, id_format, number } = read_terms(pair, numbers, report);
     if checked.is_err() {
         return;
     }
@@ -87,6 +86,27 @@ fn read_entry(pair: &Pair<'_>, numbers: &mut Numbers, draft: &mut Draft, report:
         default: limit.map(|limit| DefaultLimit { limit, origin }),
         overrides: Vec::new(),
     });
+}
+
+/// What the fields of an entry say, as far as they are right.
+#[derive(Default)]
+struct Terms {
+    limit: Option<Limit>,
+    id_format: Option<IdFormat>,
+    number: Option<u32>,
+}
+
+fn read_terms(pair: &Pair<'_>, numbers: &mut Numbers, report: &mut Report<'_>) -> Terms {
+    let Pair { key, value } = pair;
+    let known = name::known_name(&key.text);
+    let Some(fields) = Fields::read(key.into(), value, &FIELDS, report) else {
+        return Terms::default();
+    };
+    Terms {
+        limit: fields.limit(report),
+        id_format: fields.find("id").and_then(|pair| read_id_format(pair, known, report)),
+        number: fields.find("number").and_then(|pair| read_number(pair, known, numbers, report)),
+    }
 }
 
 fn read_id_format(

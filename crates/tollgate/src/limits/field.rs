@@ -45,12 +45,7 @@ impl<'t, 'a> Fields<'t, 'a> {
     ) -> Option<Self> {
         let name = found(owner.name);
         match &node.value {
-            Value::Mapping(pairs) => {
-                for Pair { key, .. } in pairs {
-                    refuse_unknown(key, known, report);
-                }
-                return Some(Self { owner, pairs });
-            }
+            Value::Mapping(pairs) => return Some(Self::of(owner, pairs, known, report)),
             Value::Null => {
                 let help = format!("expected {}", list(known));
                 report.fault(owner.span, format!("{name} has no fields"), help);
@@ -62,6 +57,19 @@ impl<'t, 'a> Fields<'t, 'a> {
             Value::Refused => {}
         }
         None
+    }
+
+    /// The fields that `pairs` are. Reports those that are not among `known`.
+    pub(super) fn of(
+        owner: Owner<'t>,
+        pairs: &'t [Pair<'a>],
+        known: &[&str],
+        report: &mut Report<'_>,
+    ) -> Self {
+        for Pair { key, .. } in pairs {
+            refuse_unknown(key, known, report);
+        }
+        Self { owner, pairs }
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&'t Pair<'a>> {

@@ -22,6 +22,10 @@ const EXPECTED_IDS: &str = "expected a list such as `[{id: 12345678, comment: wh
 pub(super) fn read(text: &str, draft: &mut Draft, report: &mut Report<'_>) {
     let document = yaml::read(text, report, |entry, report| match entry {
         Entry::Pair(pair) => read_pair(pair, draft, report),
+        // Its name and id are checked where they stand first.
+        Entry::Duplicate(pair) => {
+            read_limit(pair, report);
+        }
         Entry::Item(item) => read_item(item, draft, report),
     });
     if document.is_empty {
@@ -31,9 +35,8 @@ pub(super) fn read(text: &str, draft: &mut Draft, report: &mut Report<'_>) {
 
 /// `Name:id: {burst, count, period}`. The name ends at the first colon; ids have colons too.
 fn read_pair(pair: &Pair<'_>, draft: &mut Draft, report: &mut Report<'_>) {
-    let Pair { key, value } = pair;
-    let fields = Fields::read(key.into(), value, &FIELDS, report);
-    let limit = fields.and_then(|fields| fields.limit(report));
+    let key = &pair.key;
+    let limit = read_limit(pair, report);
     let Some((name, id)) = key.text.split_once(':') else {
         let message = format!("`{}` has no colon", found(&key.text));
         let help = "expected a name, a colon and an id, such as NewOrdersPerAccount:12345678";
@@ -43,6 +46,10 @@ fn read_pair(pair: &Pair<'_>, draft: &mut Draft, report: &mut Report<'_>) {
     let (name_span, id_span) = split_span(key, name, id);
     let Some(place) = find_name(name, name_span, draft, report) else { return };
     add(Addition { place, id, span: id_span, limit, comment: None }, draft, report);
+}
+
+fn read_limit(pair: &Pair<'_>, report: &mut Report<'_>) -> Option<Limit> {
+    Fields::read((&pair.key).into(), &pair.value, &FIELDS, report)?.limit(report)
 }
 
 /// Where the name and the id stand within the key.
@@ -63,30 +70,56 @@ fn split_span(key: &Key<'_>, name: &str, id: &str) -> (Span, Span) {
 
 /// `- Name: {burst, count, period, ids: [{id, comment}]}`
 fn read_item(item: &Node<'_>, draft: &mut Draft, report: &mut Report<'_>) {
-    let pair = match &item.value {
-        Value::Mapping(pairs) => match pairs.as_slice() {
-            [pair] => pair,
-            [] => {
-                report.fault(item.span, "the entry is empty", EXPECTED_ENTRY);
-                return;
-            }
-            [_, second, ..] => {
-                let help = "begin an entry of its own with `- `, or indent the fields further";
-                report.fault(second.key.span, "the entry has a second name", help);
-                return;
-            }
-        },
-        Value::Refused => return,
-        _ => {
-            report.fault(item.span, format!("the entry is {}", describe(item)), EXPECTED_ENTRY);
-            return;
+    match &item.value {
+        Value::Mapping(pairs) => read_names(item.span, pairs, draft, report),
+        Value::Refused => {}
+        _ => report.fault(item.span, format!("the entry is {}", describe(item)), EXPECTED_ENTRY),
+    }
+}
+
+/// The one name of an entry. Each of several is checked as if it had an entry of its own.
+fn read_names(span: Span, pairs: &[Pair<'_>], draft: &mut Draft, report: &mut Report<'_>) {
+    if pairs.is_empty() {
+        report.fault(span, "the entry is empty", EXPECTED_ENTRY);
+    }
+    if let [_, second, ..] = pairs {
+        let help = "begin an entry of its own with `- `, or indent the fields further";
+        report.fault(second.key.span, "the entry has a second name", help);
+    }
+    match pairs {
+        [Pair { key, value: Node { value: Value::Null, .. } }, rest @ ..]
+            if rest.iter().any(is_list_field) =>
+        {
+            let place = find_name(&key.text, key.span, draft, report);
+            read_fields(&Fields::of(key.into(), rest, &LIST_FIELDS, report), place, draft, report);
         }
-    };
-    let key = &pair.key;
+        [pair] => read_name(pair, draft, report),
+        _ => {
+            let names = pairs.iter().filter(|pair| !is_list_field(pair));
+            names.for_each(|pair| read_name(pair, draft, report));
+        }
+    }
+}
+
+/// Whether it is a field that should be indented further, rather than a name.
+fn is_list_field(pair: &Pair<'_>) -> bool {
+    LIST_FIELDS.contains(&&*pair.key.text)
+}
+
+fn read_name(pair: &Pair<'_>, draft: &mut Draft, report: &mut Report<'_>) {
+    let Pair { key, value } = pair;
     let place = find_name(&key.text, key.span, draft, report);
-    let Some(fields) = Fields::read(key.into(), &pair.value, &LIST_FIELDS, report) else {
-        return;
-    };
+    if let Some(fields) = Fields::read(key.into(), value, &LIST_FIELDS, report) {
+        read_fields(&fields, place, draft, report);
+    }
+}
+
+fn read_fields(
+    fields: &Fields<'_, '_>,
+    place: Option<usize>,
+    draft: &mut Draft,
+    report: &mut Report<'_>,
+) {
     let limit = fields.limit(report);
     fields.refuse_missing(&["ids"], report);
     if let Some(ids) = fields.find("ids") {

@@ -53,6 +53,9 @@ pub(super) struct Key<'a> {
 pub(super) enum Entry<'a> {
     Item(Node<'a>),
     Pair(Pair<'a>),
+    /// A pair whose key stands above already, which has been reported. It says nothing, but what
+    /// else is wrong with it should be told at once.
+    Duplicate(Pair<'a>),
 }
 
 /// What a document is, apart from its entries.

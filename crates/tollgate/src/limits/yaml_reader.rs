@@ -162,7 +162,10 @@ impl<'a, 'r, 's, T: FnMut(&Entry<'a>, &mut Report<'s>)> Reader<'a, 'r, 's, T> {
                 entry.insert(pair.key.span.line);
                 self.pass_entry(Some(Entry::Pair(pair)));
             }
-            MapEntry::Occupied(entry) => refuse_duplicate(&pair.key, *entry.get(), self.report),
+            MapEntry::Occupied(entry) => {
+                refuse_duplicate(&pair.key, *entry.get(), self.report);
+                self.pass_entry(Some(Entry::Duplicate(pair)));
+            }
         }
     }
 

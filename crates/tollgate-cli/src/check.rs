@@ -48,7 +48,7 @@ impl Check {
         let limits = texts.parse()?;
         let Some(against) = &self.against else { return Ok((limits, None)) };
         // Overrides that are given once are in force already: only the limits are to change.
-        let old = against.read_old()?.or_overrides_of(texts).parse()?;
+        let old = against.read_old()?.parse_beside(&texts)?;
         let changes = changes(&old, &limits);
         Ok((limits, Some(changes)))
     }

@@ -60,10 +60,16 @@ impl Texts {
             .map_err(|faults| Error::Faults { faults, is_old: self.is_old })
     }
 
-    /// With the overrides of `other` if there are none. They are not read again: what comes from
-    /// a pipe can be read only once.
-    pub(crate) fn or_overrides_of(self, other: Self) -> Self {
-        Self { overrides: self.overrides.or(other.overrides), ..self }
+    /// The limits that the files say, with the overrides of `other` if there are none and those
+    /// fit. They are not read again: what comes from a pipe can be read only once.
+    pub(crate) fn parse_beside(&self, other: &Self) -> Result<Limits, Error> {
+        let shared = match &self.overrides {
+            None => other.overrides.as_ref().map(Text::source),
+            Some(_) => None,
+        };
+        // Overrides of a name that is new do not fit: then none were in force.
+        let beside = shared.and_then(|them| Limits::parse(&self.limits.source(), Some(&them)).ok());
+        beside.map_or_else(|| self.parse(), Ok)
     }
 }
 

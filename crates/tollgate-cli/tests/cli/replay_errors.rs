@@ -157,7 +157,7 @@ fn what_the_limits_cannot_decide_is_refused() {
 fn transactions_that_cannot_be_are_refused() {
     let transaction = |asks: &str| format!(r#"{{"at":0,"op":"transaction","asks":[{asks}]}}"#);
     let a = r#"{"limit":"A","id":"x"}"#;
-    let many: Vec<_> = (0..65).map(|id| format!(r#"{{"limit":"A","id":{id}}}"#)).collect();
+    let many: Vec<_> = (0..257).map(|id| format!(r#"{{"limit":"A","id":{id}}}"#)).collect();
     let cases = [
         (String::new(), "the transaction is empty"),
         (format!("{a},{a}"), "bucket A:x occurs twice"),

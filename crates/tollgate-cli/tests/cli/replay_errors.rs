@@ -175,7 +175,7 @@ fn transactions_that_cannot_be_are_refused() {
         ),
         (format!(r#"{a},{{"limit":"A","id":"y","cost":6}}"#), "its burst is 5"),
         (format!(r#"{a},{{"limit":"B","id":"y"}}"#), "no limit is called `B`"),
-        (many.join(","), "the transaction has 65 asks"),
+        (many.join(","), "the transaction has 257 asks"),
     ];
     for (asks, expected) in cases {
         are_refused("transactions", &[(&transaction(&asks), expected)]);

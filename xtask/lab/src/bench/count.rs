@@ -11,6 +11,8 @@ use super::Failure;
 /// Few enough for the cache, many enough that no branch is learnt by heart.
 const KEYS: usize = 1_000;
 const BATCH: usize = 64;
+/// A burst that is not used up.
+const WIDE: u64 = 1_000_000;
 /// Two runs that differ only in this; what they have in common falls away.
 const SHORT: u64 = 20_000;
 const LONG: u64 = 220_000;
@@ -64,8 +66,7 @@ fn instructions(what: &str, decisions: u64) -> Result<u64, Failure> {
 
 fn decide(what: What, decisions: u64) -> Result<(), Failure> {
     let limit = |burst| Limit::new(burst, 1, Nanos::from_secs(3_600));
-    let limits =
-        Limits::new().with("PerClient", limit(1 << 32)?)?.with("PerSite", limit(1 << 32)?)?;
+    let limits = Limits::new().with("PerClient", limit(WIDE)?)?.with("PerSite", limit(WIDE)?)?;
     let limiter = Limiter::new(limits.with("Tight", limit(1)?)?)?;
     let ids: Vec<_> = (0..KEYS).map(|key| format!("client-{key:013}")).collect();
     let now = Moment::from_nanos(1_700_000_000_000_000_000);

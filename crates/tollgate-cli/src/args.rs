@@ -27,8 +27,7 @@ EXAMPLES
 EXIT CODES
   0  fine, or allowed
   1  denied
-  2  the arguments, the files or the ask are wrong
-  3  a server could not be reached";
+  2  the arguments, the files or the ask are wrong";
 
 const CHECK_HELP: &str = "\
 Prints each limit with its number in bucket keys, the format of its ids, what it allows, and how

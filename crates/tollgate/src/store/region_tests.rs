@@ -117,7 +117,6 @@ fn what_has_expired_is_forgotten_before_more_memory_is_taken() {
         let now = NOW.after(crate::Nanos::new(step));
         let key = u128::from(random.below(u64::MAX)) << 64 | 1;
         assert!(region.make_room(&(), key, now));
-        let QuotaCell { .. } = cell(1, 1_000);
         let ask = Ask::Insert { quota: 1, usage: 0, ttl: 500, unit: Unit::Nanoseconds };
         let (_, Change::Put(cell)) = quota::answer(None, &ask, now) else { panic!("stored") };
         region.insert(&(), key, cell, now);

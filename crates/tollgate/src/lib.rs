@@ -52,10 +52,12 @@
 mod time;
 
 pub mod algorithm;
+mod keyed;
 pub mod limiter;
 pub mod limits;
 pub mod store;
 
+pub use keyed::Keyed;
 pub use limiter::{Answers, Batch, Decision, Explanation, Limiter, Merged, Mistake, Mode, Request};
 pub use limits::Limits;
 pub use time::{Clock, Moment, Nanos};

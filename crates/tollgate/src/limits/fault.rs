@@ -1,4 +1,4 @@
-//! What is wrong with a limits file: where, what, and what to do about it.
+//! What is wrong with a file: where, what, and what to do about it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +15,13 @@ const EXCERPT_LEAD_CHARS: usize = 40;
 
 /// Where something stands in a file: lines and columns count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Span {
-    pub(super) line: u32,
-    pub(super) column: u32,
-    pub(super) length: u32,
+pub struct Span {
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
+    /// How many characters of the line it is about.
+    pub length: u32,
 }
 
 /// One thing that is wrong with a file.
@@ -71,7 +74,7 @@ pub struct Faults {
 
 impl Faults {
     /// `Err` if any of the reports has a fault in it.
-    pub(super) fn check<'a>(reports: impl Iterator<Item = Report<'a>>) -> Result<(), Self> {
+    pub fn check<'a>(reports: impl Iterator<Item = Report<'a>>) -> Result<(), Self> {
         let mut all = Self { faults: Vec::new(), untold: 0 };
         for report in reports {
             all.untold = all.untold.saturating_add(report.untold);
@@ -80,6 +83,14 @@ impl Faults {
         all.untold = all.untold.saturating_add(all.faults.len().saturating_sub(FAULTS_MAX));
         all.faults.truncate(FAULTS_MAX);
         if all.faults.is_empty() { Ok(()) } else { Err(all) }
+    }
+
+    /// Tells the faults of another file as well.
+    pub fn append(&mut self, other: Self) {
+        self.faults.extend(other.faults);
+        let beyond = self.faults.len().saturating_sub(FAULTS_MAX);
+        self.untold = self.untold.saturating_add(other.untold).saturating_add(beyond);
+        self.faults.truncate(FAULTS_MAX);
     }
 
     /// The faults, at most [`FAULTS_MAX`] of them.
@@ -116,7 +127,7 @@ impl fmt::Display for Faults {
 
 /// Where the faults of one file are collected.
 #[derive(Debug)]
-pub(super) struct Report<'a> {
+pub struct Report<'a> {
     text: &'a str,
     file: Arc<str>,
     faults: Vec<Fault>,
@@ -124,20 +135,18 @@ pub(super) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(source: &Source<'a>) -> Self {
+    /// Nothing is wrong with `source` so far.
+    pub fn new(source: &Source<'a>) -> Self {
         Self { text: source.text, file: source.name.into(), faults: Vec::new(), untold: 0 }
     }
 
-    pub(super) fn file(&self) -> &Arc<str> {
+    /// The name of the file.
+    pub fn file(&self) -> &Arc<str> {
         &self.file
     }
 
-    pub(super) fn fault(
-        &mut self,
-        span: Span,
-        message: impl Into<Box<str>>,
-        help: impl Into<Box<str>>,
-    ) {
+    /// Something is wrong at `span`; `help` says what was expected, or what to do.
+    pub fn fault(&mut self, span: Span, message: impl Into<Box<str>>, help: impl Into<Box<str>>) {
         // Files are checked from top to bottom, so what is left untold is the end of the file.
         if self.faults.len() == FAULTS_MAX {
             self.untold = self.untold.saturating_add(1);

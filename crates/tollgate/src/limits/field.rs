@@ -17,16 +17,18 @@ const FOUND_CHARS_MAX: usize = 40;
 const REQUIRED: [&str; 3] = ["burst", "count", "period"];
 
 /// The fields of one entry, all of which are known.
-pub(super) struct Fields<'t, 'a> {
+pub struct Fields<'t, 'a> {
     owner: Owner<'t>,
     pairs: &'t [Pair<'a>],
 }
 
 /// What the fields belong to. A fault about a field that is not there points at it.
 #[derive(Clone, Copy)]
-pub(super) struct Owner<'t> {
-    pub(super) name: &'t str,
-    pub(super) span: Span,
+pub struct Owner<'t> {
+    /// Its name.
+    pub name: &'t str,
+    /// Where it stands.
+    pub span: Span,
 }
 
 impl<'t> From<&'t Key<'_>> for Owner<'t> {
@@ -37,7 +39,7 @@ impl<'t> From<&'t Key<'_>> for Owner<'t> {
 
 impl<'t, 'a> Fields<'t, 'a> {
     /// The fields below `owner`, if it has any. Reports those that are not among `known`.
-    pub(super) fn read(
+    pub fn read(
         owner: Owner<'t>,
         node: &'t Node<'a>,
         known: &[&str],
@@ -60,7 +62,7 @@ impl<'t, 'a> Fields<'t, 'a> {
     }
 
     /// The fields that `pairs` are. Reports those that are not among `known`.
-    pub(super) fn of(
+    pub fn of(
         owner: Owner<'t>,
         pairs: &'t [Pair<'a>],
         known: &[&str],
@@ -72,7 +74,8 @@ impl<'t, 'a> Fields<'t, 'a> {
         Self { owner, pairs }
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<&'t Pair<'a>> {
+    /// The field of this name.
+    pub fn find(&self, name: &str) -> Option<&'t Pair<'a>> {
         self.pairs.iter().find(|pair| pair.key.text == name)
     }
 
@@ -99,7 +102,7 @@ impl<'t, 'a> Fields<'t, 'a> {
     }
 
     /// Reports those of `names` that are not there, in one fault, unless they are misspelt.
-    pub(super) fn refuse_missing(&self, names: &[&str], report: &mut Report<'_>) {
+    pub fn refuse_missing(&self, names: &[&str], report: &mut Report<'_>) {
         let is_misspelt = |name: &str| {
             let near = |pair: &Pair<'_>| nearest(&pair.key.text, [name].into_iter()).is_some();
             self.pairs.iter().any(near)
@@ -125,7 +128,7 @@ fn refuse_unknown(key: &Key<'_>, known: &[&str], report: &mut Report<'_>) {
 }
 
 /// A whole number from 1 to `max`, in plain decimal digits.
-pub(super) fn whole_number(pair: &Pair<'_>, max: u64, report: &mut Report<'_>) -> Option<u64> {
+pub fn whole_number(pair: &Pair<'_>, max: u64, report: &mut Report<'_>) -> Option<u64> {
     let Pair { key: Key { text: field, span, .. }, value } = pair;
     let expected = "expected a whole number such as 20";
     let text = match &value.value {
@@ -163,7 +166,8 @@ fn is_decimal(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn duration(pair: &Pair<'_>, report: &mut Report<'_>) -> Option<Nanos> {
+/// A length of time, such as `1h30m`.
+pub fn duration(pair: &Pair<'_>, report: &mut Report<'_>) -> Option<Nanos> {
     let field = &pair.key.text;
     let text = text(pair, "expected a duration such as 180s, 3m or 1h30m", report)?;
     parse_duration(text)
@@ -190,11 +194,7 @@ fn duration_help(error: DurationError, text: &str) -> String {
 }
 
 /// The text of a field, quoted or not: a bare number is a text of digits.
-pub(super) fn text<'t>(
-    pair: &'t Pair<'_>,
-    expected: &str,
-    report: &mut Report<'_>,
-) -> Option<&'t str> {
+pub fn text<'t>(pair: &'t Pair<'_>, expected: &str, report: &mut Report<'_>) -> Option<&'t str> {
     let field = &pair.key.text;
     match &pair.value.value {
         Value::Scalar { text, .. } if text.is_empty() => {
@@ -226,7 +226,7 @@ fn not_a_scalar<T>(
 }
 
 /// What stands there, for a fault that says what should.
-pub(super) fn describe(node: &Node<'_>) -> String {
+pub fn describe(node: &Node<'_>) -> String {
     match &node.value {
         Value::Null | Value::Refused => "nothing".into(),
         Value::Scalar { text, .. } => format!("`{}`", found(text)),
@@ -236,7 +236,7 @@ pub(super) fn describe(node: &Node<'_>) -> String {
 }
 
 /// What was found, short enough to repeat.
-pub(super) fn found(text: &str) -> String {
+pub fn found(text: &str) -> String {
     let mut chars = text.chars();
     let mut shown: String = chars.by_ref().take(FOUND_CHARS_MAX).flat_map(shown_char).collect();
     if chars.next().is_some() {

@@ -41,6 +41,16 @@ mod tests;
 mod yaml;
 mod yaml_reader;
 
+/// The reading of strict YAML with the place of everything, for files that stand beside limits.
+///
+/// Whoever reads another file with it reports its faults in the same words and the same form.
+pub mod document {
+    pub use super::fault::{Report, Span};
+    pub use super::field::{Fields, Owner, describe, duration, found, text, whole_number};
+    pub use super::name::nearest;
+    pub use super::yaml::{Document, Entry, Key, Node, Pair, Value, read};
+}
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;

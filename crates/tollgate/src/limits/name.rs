@@ -89,7 +89,7 @@ pub(super) fn near_known_name(name: &str) -> Option<&'static str> {
 }
 
 /// The word that `text` is most likely a misspelling of, if any is close enough.
-pub(crate) fn nearest<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let text = text.to_lowercase();
     // Measuring a distance takes time; it is not worth it for words of another length.
     let is_alike = |word: &&str| word.len().abs_diff(text.len()) <= TYPO_MAX;

@@ -14,44 +14,61 @@ pub const FILE_BYTES_MAX: usize = 64 << 20;
 /// A byte order mark is no text; editors put it before the first line.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
+/// A part of a document.
 #[derive(Debug)]
-pub(super) struct Node<'a> {
-    pub(super) span: Span,
-    pub(super) value: Value<'a>,
+pub struct Node<'a> {
+    /// Where it stands.
+    pub span: Span,
+    /// What it is.
+    pub value: Value<'a>,
 }
 
+/// What a part of a document is.
 #[derive(Debug)]
-pub(super) enum Value<'a> {
+pub enum Value<'a> {
     /// Nothing, `~` or `null`.
     Null,
+    /// A text or a number.
     Scalar {
+        /// What is written.
         text: Cow<'a, str>,
+        /// Whether it is written without quotes.
         is_plain: bool,
     },
+    /// Several, in order.
     List(Vec<Node<'a>>),
+    /// Several, each with a key.
     Mapping(Vec<Pair<'a>>),
     /// Something that has been reported already.
     Refused,
 }
 
+/// A key and its value.
 #[derive(Debug)]
-pub(super) struct Pair<'a> {
-    pub(super) key: Key<'a>,
-    pub(super) value: Node<'a>,
+pub struct Pair<'a> {
+    /// The key.
+    pub key: Key<'a>,
+    /// The value.
+    pub value: Node<'a>,
 }
 
 /// The keys of one mapping all differ.
 #[derive(Debug)]
-pub(super) struct Key<'a> {
-    pub(super) span: Span,
-    pub(super) text: Cow<'a, str>,
-    pub(super) is_plain: bool,
+pub struct Key<'a> {
+    /// Where it stands.
+    pub span: Span,
+    /// What is written.
+    pub text: Cow<'a, str>,
+    /// Whether it is written without quotes.
+    pub is_plain: bool,
 }
 
 /// One of the things that a document is a list or mapping of.
 #[derive(Debug)]
-pub(super) enum Entry<'a> {
+pub enum Entry<'a> {
+    /// One of a list.
     Item(Node<'a>),
+    /// One of a mapping.
     Pair(Pair<'a>),
     /// A pair whose key stands above already, which has been reported. It says nothing, but what
     /// else is wrong with it should be told at once.
@@ -60,18 +77,19 @@ pub(super) enum Entry<'a> {
 
 /// What a document is, apart from its entries.
 #[derive(Debug)]
-pub(super) struct Document<'a> {
+pub struct Document<'a> {
     /// A list or mapping is empty here: its entries have been passed on.
-    pub(super) root: Option<Node<'a>>,
-    pub(super) is_empty: bool,
+    pub root: Option<Node<'a>>,
+    /// Whether it has no entries.
+    pub is_empty: bool,
     /// Whether all of it was read.
-    pub(super) is_whole: bool,
+    pub is_whole: bool,
 }
 
 /// Reads the one document of `text` and passes its entries on, one by one, so that a million
 /// overrides never stand in memory as a tree. What is not YAML ends the reading; the entries
 /// before it still count.
-pub(super) fn read<'a, 's>(
+pub fn read<'a, 's>(
     text: &'a str,
     report: &mut Report<'s>,
     take_entry: impl FnMut(&Entry<'a>, &mut Report<'s>),

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use siphasher::sip128::{Hash128, SipHasher13};
+use siphasher::sip128::{Hash128, Hasher128, SipHasher13};
 
 /// What a bucket is kept under: 128 bits, keyed by a secret.
 ///
@@ -51,6 +51,22 @@ impl Secret {
         let Hash128 { h1, h2 } = SipHasher13::new_with_keys(self.low, self.high).hash(bytes);
         // Zero means "no key" to a table.
         Fingerprint((u128::from(h1) << 64 | u128::from(h2)).max(1))
+    }
+
+    /// The fingerprint of several parts, whatever bytes they are made of.
+    #[inline]
+    pub fn fingerprint_of_parts(&self, parts: &[&[u8]]) -> Fingerprint {
+        let [part] = parts else {
+            let mut hasher = SipHasher13::new_with_keys(self.low, self.high);
+            for part in parts {
+                // The length first, so that ("ab", "c") is not ("a", "bc").
+                hasher.write_usize(part.len());
+                hasher.write(part);
+            }
+            let Hash128 { h1, h2 } = hasher.finish128();
+            return Fingerprint((u128::from(h1) << 64 | u128::from(h2)).max(1));
+        };
+        self.fingerprint(part)
     }
 
     /// A secret that depends on this one and on `bytes`.

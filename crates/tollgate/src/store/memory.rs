@@ -56,6 +56,10 @@ struct Inside<A: Algorithm> {
 pub struct Held {
     /// How many keys are in memory, also those that may be forgotten for free.
     pub keys: usize,
+    /// How much memory they take.
+    pub bytes: usize,
+    /// How much memory keys can take.
+    pub bytes_max: usize,
     /// What was lost.
     pub tally: Tally,
 }
@@ -80,6 +84,8 @@ impl<A: Algorithm> MemoryStore<A> {
             let inside = shard.inside.lock();
             let tally = inside.region.tally();
             held.keys += inside.region.len();
+            held.bytes += inside.region.len() * Region::<A>::SLOT_BYTES;
+            held.bytes_max += inside.region.capacity_max() * Region::<A>::SLOT_BYTES;
             held.tally.evicted += tally.evicted;
             held.tally.tokens_forgiven += tally.tokens_forgiven;
             held.tally.turned_away += tally.turned_away;

@@ -94,6 +94,10 @@ impl<A: Algorithm> Region<A> {
         self.capacity
     }
 
+    pub(super) fn capacity_max(&self) -> usize {
+        self.capacity_max
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }

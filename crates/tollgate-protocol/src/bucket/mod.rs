@@ -1,0 +1,1 @@
+//! The token-bucket server: lines over TCP, `get bucket_name`.

@@ -1,0 +1,1 @@
+//! Throttr: quotas with a lifetime, in a binary protocol over TCP.

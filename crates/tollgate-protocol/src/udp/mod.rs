@@ -1,0 +1,1 @@
+//! The UDP rate limiter: one datagram asks, one answers.

@@ -1,0 +1,61 @@
+//! The front for doors whose clients name their own keys: decaying averages and quotas.
+//!
+//! ```
+//! use tollgate::algorithm::average::{Average, Outcome, Rule};
+//! use tollgate::{Keyed, Moment};
+//!
+//! let averages = Keyed::<Average>::new(1 << 20)?;
+//! let rule = Rule::new(22.0, 20.0, true)?;
+//! let question = averages.question(&[b"ws ip=10.0.0.1"], rule);
+//! let mut outcomes = [Outcome::default()];
+//! averages.decide(&[question], &mut outcomes, Moment::from_nanos(0));
+//! assert!(!outcomes[0].over);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::io;
+use std::sync::Arc;
+
+use crate::Moment;
+use crate::algorithm::Algorithm;
+use crate::store::{Held, MemoryStore, Question, Secret, Store};
+
+/// Buckets of one algorithm, each under a key that is any bytes.
+///
+/// Any number of threads may ask at once. Unlike a [`Limiter`](crate::Limiter) it knows no names:
+/// every ask brings its own rule.
+pub struct Keyed<A: Algorithm<Book = ()>> {
+    store: MemoryStore<A>,
+    secret: Secret,
+}
+
+impl<A: Algorithm<Book = ()>> Keyed<A> {
+    /// Buckets that never take more than about `memory` bytes. Fails where the system will not
+    /// reserve them.
+    pub fn new(memory: usize) -> io::Result<Self> {
+        Self::with_secret(memory, Secret::random())
+    }
+
+    /// Buckets that are kept under a secret of the caller's choice.
+    pub fn with_secret(memory: usize, secret: Secret) -> io::Result<Self> {
+        Ok(Self { store: MemoryStore::new(&Arc::new(()), memory)?, secret })
+    }
+
+    /// An ask of the bucket under a key. A key has one or more parts; where one ends and the next
+    /// begins makes a difference.
+    #[inline]
+    pub fn question(&self, key: &[&[u8]], ask: A::Ask) -> Question<A> {
+        Question { bucket: self.secret.fingerprint_of_parts(key), ask, joined: false }
+    }
+
+    /// Answers every question, in order, as [`Store::decide`] says.
+    #[inline]
+    pub fn decide(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
+        self.store.decide(questions, outcomes, now);
+    }
+
+    /// How many buckets are in memory, and what was lost for want of it.
+    pub fn held(&self) -> Held {
+        self.store.held()
+    }
+}

@@ -131,7 +131,7 @@ impl Cell for BucketCell {
 
     #[inline]
     fn read(from: &[u8]) -> Self {
-        let bits = from.first_chunk().map_or(0, |bytes| u128::from_ne_bytes(*bytes));
+        let bits = from.first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes));
         Self {
             tat: Tat::from_ticks(bits & ((1 << TAT_BITS) - 1)),
             denied: bits >> TAT_BITS & 1 == 1,
@@ -147,7 +147,7 @@ impl Cell for BucketCell {
             | u128::from(self.regular) << (TAT_BITS + 1)
             | u128::from(self.rule.0) << RULE_SHIFT;
         if let Some(bytes) = to.first_chunk_mut() {
-            *bytes = bits.to_ne_bytes();
+            *bytes = bits.to_le_bytes();
         }
     }
 }

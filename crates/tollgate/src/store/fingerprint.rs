@@ -59,8 +59,9 @@ impl Secret {
         let [part] = parts else {
             let mut hasher = SipHasher13::new_with_keys(self.low, self.high);
             for part in parts {
-                // The length first, so that ("ab", "c") is not ("a", "bc").
-                hasher.write_usize(part.len());
+                // The length first, so that ("ab", "c") is not ("a", "bc"); as bytes, so that it is
+                // the same on every machine.
+                hasher.write(&(part.len() as u64).to_le_bytes());
                 hasher.write(part);
             }
             let Hash128 { h1, h2 } = hasher.finish128();

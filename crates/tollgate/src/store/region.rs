@@ -314,12 +314,12 @@ impl<A: Algorithm> Region<A> {
     #[inline]
     fn key(&self, slot: usize) -> u128 {
         let bytes = self.bytes[slot * Self::SLOT_BYTES..].first_chunk();
-        bytes.map_or(NO_KEY, |bytes| u128::from_ne_bytes(*bytes))
+        bytes.map_or(NO_KEY, |bytes| u128::from_le_bytes(*bytes))
     }
 
     fn set_key(&mut self, slot: usize, key: u128) {
         if let Some(bytes) = self.bytes[slot * Self::SLOT_BYTES..].first_chunk_mut() {
-            *bytes = key.to_ne_bytes();
+            *bytes = key.to_le_bytes();
         }
     }
 

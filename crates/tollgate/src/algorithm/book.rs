@@ -20,6 +20,11 @@ pub struct RuleId(u32);
 impl RuleId {
     /// In no book.
     pub(crate) const NONE: Self = Self(u32::MAX >> 2);
+
+    /// Which of the rules of its book it is, from zero.
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +69,16 @@ impl Book {
                 entry.successor = *new;
             }
         }
+    }
+
+    /// How many rules there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Every rule, by number, each with the number of the one in force in its place.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Rule, RuleId)> {
+        self.entries.iter().map(|entry| (&entry.rule, entry.successor))
     }
 
     /// The rule of this number, if the book has it.
@@ -122,6 +137,13 @@ pub struct BucketCell {
     denied: bool,
     /// Tokens were taken more than once: it is not one of many keys that come once and never again.
     regular: bool,
+}
+
+impl BucketCell {
+    /// The rule that its time is counted under.
+    pub(crate) const fn rule(&self) -> RuleId {
+        self.rule
+    }
 }
 
 const RULE_SHIFT: u32 = TAT_BITS + 2;

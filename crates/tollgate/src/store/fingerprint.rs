@@ -15,6 +15,11 @@ impl Fingerprint {
     /// The fingerprint of nothing in particular.
     pub(super) const NONE: Self = Self(1);
 
+    /// The fingerprint of these bits, unless they are all zero.
+    pub(crate) const fn from_bits(bits: u128) -> Option<Self> {
+        if bits == 0 { None } else { Some(Self(bits)) }
+    }
+
     /// Some of the bits, for choosing a shard; the table goes by the others.
     pub(super) const fn low(self) -> usize {
         self.0 as usize
@@ -43,6 +48,11 @@ impl Secret {
     /// A secret of one's own choice, for results that can be repeated.
     pub const fn new(low: u64, high: u64) -> Self {
         Self { low, high }
+    }
+
+    /// What [`Self::new`] makes the same secret of.
+    pub(crate) const fn parts(&self) -> (u64, u64) {
+        (self.low, self.high)
     }
 
     /// The fingerprint of `bytes`.

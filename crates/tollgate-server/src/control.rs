@@ -96,7 +96,8 @@ pub fn read_stats(path: &Path) -> Result<Stats, StatsError> {
         stream.take(STATS_BYTES_MAX).read_to_end(&mut text)?;
         Ok(text)
     };
-    let text = read().map_err(|source| StatsError::Unreachable { path: path.to_owned(), source })?;
+    let text =
+        read().map_err(|source| StatsError::Unreachable { path: path.to_owned(), source })?;
     serde_json::from_slice(&text)
         .map_err(|source| StatsError::Strange { path: path.to_owned(), source })
 }

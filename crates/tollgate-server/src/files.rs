@@ -126,9 +126,8 @@ impl Files {
 
     pub(crate) fn stamp(&self) -> Stamp {
         let paths = [&self.limits, &self.overrides, &self.buckets, &self.rules];
-        let stamp = |file: Metadata| {
-            (file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec())
-        };
+        let stamp =
+            |file: Metadata| (file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec());
         let stamps = paths.into_iter().flatten().map(|path| path.metadata().ok().map(stamp));
         Stamp(stamps.collect())
     }

@@ -91,17 +91,9 @@ impl House {
         };
         let bucket = bucket::Door::new(Arc::clone(limiter));
         Self {
-            udp: Arc::new(udp::Door::new(
-                Arc::clone(limiter),
-                Arc::clone(&stores.averages),
-                rules,
-            )),
+            udp: Arc::new(udp::Door::new(Arc::clone(limiter), Arc::clone(&stores.averages), rules)),
             bucket: Arc::new(bucket.with_line_bytes_max(settings.bucket.line_bytes)),
-            throttr: Arc::new(throttr::Door::new(
-                Arc::clone(quotas),
-                Arc::clone(limiter),
-                options,
-            )),
+            throttr: Arc::new(throttr::Door::new(Arc::clone(quotas), Arc::clone(limiter), options)),
             stores,
             files,
             limits: Mutex::new(limits),

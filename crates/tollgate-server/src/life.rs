@@ -170,12 +170,16 @@ fn changed_files(server: &Server, seen: &Stamp) -> Option<Stamp> {
 
 async fn reload(server: &Arc<Server>) {
     let reloading = NotifyState::monotonic_usec_now().ok();
-    tell_supervisor(&[Some(NotifyState::Reloading), reloading].into_iter().flatten().collect::<Vec<_>>());
+    tell_supervisor(
+        &[Some(NotifyState::Reloading), reloading].into_iter().flatten().collect::<Vec<_>>(),
+    );
     let task_server = Arc::clone(server);
     let reloaded = tokio::task::spawn_blocking(move || task_server.reload()).await;
     match reloaded {
         Ok(Ok(())) => tracing::info!("the files were read again and are in force"),
-        Ok(Err(error)) => tracing::error!("the files were refused, the old ones stay in force:\n{error}"),
+        Ok(Err(error)) => {
+            tracing::error!("the files were refused, the old ones stay in force:\n{error}")
+        }
         Err(error) => tracing::error!(%error, "reading the files again failed"),
     }
     tell_supervisor(&[NotifyState::Ready]);

@@ -19,7 +19,7 @@ use crate::settings::{Settings, StreamSettings};
 use crate::state::{StateDir, StateError};
 use crate::stats::{self, Stats, Tries};
 use crate::transport::{
-    self, Admission, Datagrams, ListenError, RequestLog, Street, Streams, Time,
+    self, Admission, Datagrams, ListenError, RequestLog, Streams, Street, Time,
 };
 use crate::worker::{self, Doors};
 

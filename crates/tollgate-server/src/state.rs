@@ -93,15 +93,11 @@ impl StateDir {
     }
 
     /// A damaged file is kept for whoever wants to know why, and is in nobody's way.
-    fn set_aside(
-        &self,
-        path: &Path,
-        damage: &RestoreError,
-        at: Moment,
-    ) -> Result<(), StateError> {
+    fn set_aside(&self, path: &Path, damage: &RestoreError, at: Moment) -> Result<(), StateError> {
         let seconds = at.as_nanos() / 1_000_000_000;
         let aside = self.folder.join(format!("{FILE}.damaged-{seconds}"));
-        fs::rename(path, &aside).map_err(|source| self.failed("setting aside a file in", source))?;
+        fs::rename(path, &aside)
+            .map_err(|source| self.failed("setting aside a file in", source))?;
         tracing::error!(
             %damage, set_aside = %aside.display(),
             "the saved state is damaged: starting as if nothing had been spent"
@@ -134,12 +130,7 @@ impl StateDir {
     }
 }
 
-fn read(
-    file: File,
-    limits: &Limits,
-    shares: Shares,
-    at: Moment,
-) -> Result<Stores, RestoreError> {
+fn read(file: File, limits: &Limits, shares: Shares, at: Moment) -> Result<Stores, RestoreError> {
     let (mut limiter, mut averages, mut quotas) = (None, None, None);
     let mut reader = Reader::new(file)?;
     while let Some(section) = reader.next_section()? {

@@ -8,7 +8,7 @@ use tokio::runtime;
 use tokio::task::{JoinSet, LocalSet};
 use tollgate_protocol::{bucket, throttr, udp};
 
-use crate::transport::{Datagrams, Street, Streams};
+use crate::transport::{Datagrams, Streams, Street};
 
 /// What a worker serves.
 #[derive(Default)]

@@ -5,9 +5,7 @@ use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
 use nix::errno::Errno;
-use nix::sys::socket::{
-    MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg,
-};
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg};
 
 /// How many datagrams are received or sent at once.
 pub(super) const BATCH: usize = 64;
@@ -86,14 +84,8 @@ impl Sender {
         });
         let count = replies.len().min(BATCH);
         let flags = MsgFlags::MSG_DONTWAIT;
-        let sent = sendmmsg(
-            socket.as_raw_fd(),
-            &mut self.headers,
-            &slices[..count],
-            targets,
-            [],
-            flags,
-        )?;
+        let sent =
+            sendmmsg(socket.as_raw_fd(), &mut self.headers, &slices[..count], targets, [], flags)?;
         Ok(sent.count())
     }
 }

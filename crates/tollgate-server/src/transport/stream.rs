@@ -99,12 +99,7 @@ impl<D: StreamDoor> Streams<D> {
 }
 
 impl<D: StreamDoor> Worker<D> {
-    fn admit(
-        self: &Rc<Self>,
-        stream: TcpStream,
-        source: IpAddr,
-        connections: &mut JoinSet<()>,
-    ) {
+    fn admit(self: &Rc<Self>, stream: TcpStream, source: IpAddr, connections: &mut JoinSet<()>) {
         let counters = self.streams.counters.worker(self.index);
         let Some(admitted) = self.streams.admission.admit(source) else {
             counters.refused();
@@ -225,7 +220,9 @@ impl<D: StreamDoor> Worker<D> {
             };
             let read = match read {
                 Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Step::Nothing),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Step::Nothing);
+                }
                 Err(_) => return Err(Ended::Gone),
             };
             output.clear();
@@ -279,9 +276,8 @@ impl<D: StreamDoor> Worker<D> {
         let their_end = async {
             loop {
                 let readable = stream.readable().await;
-                let read = readable.and_then(|()| {
-                    stream.try_read(&mut self.buffers.borrow_mut().input)
-                });
+                let read =
+                    readable.and_then(|()| stream.try_read(&mut self.buffers.borrow_mut().input));
                 match read {
                     Ok(0) => return,
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,
@@ -318,9 +314,8 @@ enum Ended {
 
 /// Has the runtime forget that there was something to read: it was read without it.
 fn clear_readiness(stream: &TcpStream) {
-    let _ = stream.try_io(Interest::READABLE, || {
-        Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock))
-    });
+    let _ = stream
+        .try_io(Interest::READABLE, || Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock)));
 }
 
 /// Writes what the client takes at once; returns the rest.

@@ -20,6 +20,11 @@ pub struct RuleId(u32);
 impl RuleId {
     /// In no book.
     pub(crate) const NONE: Self = Self(u32::MAX >> 2);
+
+    /// Which of the rules of its book it is, from zero.
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +69,16 @@ impl Book {
                 entry.successor = *new;
             }
         }
+    }
+
+    /// How many rules there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Every rule, by number, each with the number of the one in force in its place.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Rule, RuleId)> {
+        self.entries.iter().map(|entry| (&entry.rule, entry.successor))
     }
 
     /// The rule of this number, if the book has it.
@@ -124,6 +139,13 @@ pub struct BucketCell {
     regular: bool,
 }
 
+impl BucketCell {
+    /// The rule that its time is counted under.
+    pub(crate) const fn rule(&self) -> RuleId {
+        self.rule
+    }
+}
+
 const RULE_SHIFT: u32 = TAT_BITS + 2;
 
 impl Cell for BucketCell {
@@ -131,7 +153,7 @@ impl Cell for BucketCell {
 
     #[inline]
     fn read(from: &[u8]) -> Self {
-        let bits = from.first_chunk().map_or(0, |bytes| u128::from_ne_bytes(*bytes));
+        let bits = from.first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes));
         Self {
             tat: Tat::from_ticks(bits & ((1 << TAT_BITS) - 1)),
             denied: bits >> TAT_BITS & 1 == 1,
@@ -147,7 +169,7 @@ impl Cell for BucketCell {
             | u128::from(self.regular) << (TAT_BITS + 1)
             | u128::from(self.rule.0) << RULE_SHIFT;
         if let Some(bytes) = to.first_chunk_mut() {
-            *bytes = bits.to_ne_bytes();
+            *bytes = bits.to_le_bytes();
         }
     }
 }

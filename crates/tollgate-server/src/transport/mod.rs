@@ -13,7 +13,8 @@ use tollgate::{Clock, Moment};
 
 pub(crate) use admission::Admission;
 pub(crate) use datagram::{Datagrams, RequestLog};
-pub(crate) use listen::{ListenError, Listening, tcp, udp};
+pub use listen::ListenError;
+pub(crate) use listen::{tcp, udp};
 pub(crate) use stream::Streams;
 
 /// Whoever tells the server what time it is.

@@ -49,20 +49,22 @@ fn a_restart_under_load_answers_everybody_and_forgets_nothing() {
     const BUDGET: usize = 1_000_000_000;
     let folder = Folder::new();
     let mut settings = settings();
-    settings.limits = Some(folder.write(
-        "limits.yaml",
-        &format!("Budget: {{burst: {BUDGET}, count: 1, period: 8760h}}"),
-    ));
+    settings.limits = Some(
+        folder
+            .write("limits.yaml", &format!("Budget: {{burst: {BUDGET}, count: 1, period: 8760h}}")),
+    );
     settings.state = Some(folder.path("state"));
     let mut spent = 0;
     for _restart in 0..5 {
         let server = start(&settings, Arc::new(Clock::start()));
-        let buckets: Vec<_> =
-            (0..4).map(|_| send_until_the_end(&server, "bucket", b"get Budget\n".to_vec())).collect();
+        let buckets: Vec<_> = (0..4)
+            .map(|_| send_until_the_end(&server, "bucket", b"get Budget\n".to_vec()))
+            .collect();
         let ask = insert(u64::MAX, 1, 3600, "ada", "/search");
         let quotas: Vec<_> =
             (0..4).map(|_| send_until_the_end(&server, "throttr", ask.clone())).collect();
-        let all_busy = || buckets.iter().chain(&quotas).all(|it| it.sent.load(Ordering::SeqCst) > 1000);
+        let all_busy =
+            || buckets.iter().chain(&quotas).all(|it| it.sent.load(Ordering::SeqCst) > 1000);
         while !all_busy() {
             thread::yield_now();
         }

@@ -139,7 +139,13 @@ impl Datagrams {
 }
 
 /// The bytes of a Throttr insert.
-pub(crate) fn insert(quota: u64, usage: u64, ttl_secs: u64, consumer: &str, resource: &str) -> Vec<u8> {
+pub(crate) fn insert(
+    quota: u64,
+    usage: u64,
+    ttl_secs: u64,
+    consumer: &str,
+    resource: &str,
+) -> Vec<u8> {
     let mut bytes = vec![1];
     bytes.extend(quota.to_le_bytes());
     bytes.extend(usage.to_le_bytes());

@@ -255,8 +255,12 @@ impl Entry {
     }
 }
 
-/// What stands for a limit in a bucket key.
+/// What stands for a limit in a bucket key. No limit has a blank in its name, so that a bucket
+/// called `6` is not taken for the limit with that number.
 fn prefix(named: &NamedLimit) -> Box<str> {
+    if named.is_bucket() {
+        return format!("bucket {}", named.name()).into();
+    }
     named.number().map_or_else(|| named.name().into(), |number| number.to_string().into())
 }
 

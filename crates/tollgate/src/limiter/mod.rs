@@ -42,7 +42,7 @@ pub use mistake::Mistake;
 use crate::algorithm::book::{Action, Ask, BookFull, Gcra};
 use crate::algorithm::gcra::{Outcome, Verdict};
 use crate::limits::resolver::{Registry, Resolver, Unresolved};
-use crate::limits::{Limit, Limits};
+use crate::limits::{Limit, Limits, NamedLimit};
 use crate::store::{Held, MemoryStore, Question, Secret, Store};
 use crate::{Moment, Nanos};
 
@@ -380,6 +380,11 @@ impl Names {
     #[inline]
     pub fn contains(&self, name: &str) -> bool {
         self.resolver.entry(name).is_ok()
+    }
+
+    /// What is limited under this name.
+    pub fn named(&self, name: &str) -> Option<&NamedLimit> {
+        self.resolver.named(name)
     }
 }
 

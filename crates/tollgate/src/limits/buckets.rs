@@ -17,6 +17,8 @@ pub const BUCKET_RATE_MAX: u64 = 1_000_000_000;
 
 const EXPECTED: &str = "expected lines such as `bucketa 1`: a name, and tokens per second";
 const EXPECTED_RATE: &str = "expected tokens per second, such as 1, 2.5 or 1e2";
+const TOO_FINE: &str =
+    "it has too many decimals, or takes longer than a century: use a coarser rate";
 const COMMENT_HELP: &str = "a comment needs a blank behind its #";
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
@@ -133,9 +135,10 @@ impl<'a> Reader<'a> {
         // What comes in a second, rounded up: of a rate below one, a token still has to fit.
         let burst = burst.unwrap_or_else(|| Some(count.div_ceil(secs)))?;
         Limit::new(burst, count, Nanos::from_secs(secs))
-            .map_err(|error| {
-                let message = format!("Invalid rate for bucket {}: {error}", found(name.text));
-                self.report.fault(rate.span, message, "use fewer decimals");
+            .map_err(|_| {
+                let (name, rate_text) = (found(name.text), found(rate.text));
+                let message = format!("Invalid rate for bucket {name}: {rate_text}");
+                self.report.fault(rate.span, message, TOO_FINE);
             })
             .ok()
     }
@@ -144,7 +147,7 @@ impl<'a> Reader<'a> {
         let (value, help) = match Rate::parse(rate.text) {
             Ok(rate) => return Some(rate),
             Err(RateError::NotANumber) => (found(rate.text), EXPECTED_RATE.to_owned()),
-            Err(RateError::TooFine) => (found(rate.text), "use fewer decimals".into()),
+            Err(RateError::TooFine) => (found(rate.text), TOO_FINE.into()),
             Err(RateError::Beyond(value)) => {
                 let help = format!("{EXPECTED_RATE}, above 0 and at most {BUCKET_RATE_MAX}");
                 (shown_double(value), help)

@@ -157,6 +157,11 @@ impl Resolver {
         self.names.get(name).ok_or(Unresolved::Name)
     }
 
+    /// What a name stands for in the files.
+    pub(crate) fn named(&self, name: &str) -> Option<&NamedLimit> {
+        self.entry(name).ok().and_then(|entry| self.limits.iter().nth(entry.place))
+    }
+
     /// What [`Entry::resolve`] finds, in words.
     pub(crate) fn applied(&self, name: &str, id: &str) -> Result<Applied<'_>, Unresolved> {
         let entry = self.entry(name)?;

@@ -115,7 +115,7 @@ impl Files {
         let overrides =
             self.overrides.as_ref().map(|path| Text::read("overrides", path)).transpose()?;
         let buckets = Text::read_or("buckets", self.buckets.as_ref(), &bucket::STARTER)?;
-        let rules = Text::read_or("rules", self.rules.as_ref(), &udp::STARTER)?;
+        let rules = Text::read_or("rules", self.rules.as_ref(), &Source { name: "the starter rules", text: "" })?;
 
         let overrides = overrides.as_ref().map(Text::source);
         let limits = Limits::parse(&limits.source(), overrides.as_ref())?;

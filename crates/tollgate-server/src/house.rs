@@ -40,6 +40,10 @@ impl Shares {
         let quotas = if settings.throttr.stream.listen.is_some() { quarter } else { 0 };
         Self { limits: settings.memory - averages - quotas, averages, quotas }
     }
+
+    pub(crate) fn all(self) -> usize {
+        self.limits + self.averages + self.quotas
+    }
 }
 
 /// The stores and the doors in front of them.
@@ -112,7 +116,7 @@ impl House {
         let told: Vec<String> =
             changes(&limits, &new).iter().take(CHANGES_TOLD).map(ToString::to_string).collect();
         let limiter = &self.stores.limiter;
-        self.udp.reload(rules, || limiter.reload(new.clone(), now()))?;
+        self.udp.try_reload(rules, || limiter.reload(new.clone(), now()))?;
         *limits = new;
         for change in told {
             tracing::info!(%change, "limits changed");

@@ -1,16 +1,16 @@
 //! A running server: its house, its sockets, its workers.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tollgate::Moment;
-use tollgate_protocol::{bucket, throttr, udp};
 
 use crate::counters::Counters;
 use crate::files::{Files, LoadError, Loaded};
@@ -30,7 +30,8 @@ pub struct Server {
     started: Moment,
     listening: Vec<Listening>,
     drain: watch::Sender<bool>,
-    workers_done: Receiver<()>,
+    /// Only the end looks at it.
+    workers_done: Mutex<Receiver<()>>,
     workers: usize,
     log_thread: Option<JoinHandle<()>>,
     state: Option<StateDir>,
@@ -103,7 +104,7 @@ impl Server {
             started,
             listening: opening.listening,
             drain,
-            workers_done,
+            workers_done: Mutex::new(workers_done),
             workers,
             log_thread,
             state,
@@ -169,7 +170,7 @@ impl Server {
         let mut is_done = true;
         for _ in 0..self.workers {
             let left = until.since(self.time.now()).into();
-            match self.workers_done.recv_timeout(left) {
+            match self.workers_done.get_mut().recv_timeout(left) {
                 Ok(()) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => is_done = false,
             }

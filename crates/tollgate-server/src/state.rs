@@ -44,8 +44,8 @@ pub enum StateError {
         folder.display()
     )]
     Taken { folder: PathBuf },
-    #[error("reserving memory for buckets; set --memory")]
-    Memory(#[source] io::Error),
+    #[error("restoring what was spent from the state directory {}", folder.display())]
+    Restore { folder: PathBuf, source: RestoreError },
 }
 
 impl StateDir {
@@ -86,9 +86,12 @@ impl StateDir {
                 tracing::info!(keys, path = %path.display(), "what was spent is restored");
                 Ok(Some(stores))
             }
-            Err(RestoreError::Memory(source)) => Err(StateError::Memory(source)),
-            Err(RestoreError::Io(source)) => Err(self.failed("reading", source)),
-            Err(damage) => self.set_aside(&path, &damage, at).map(|()| None),
+            Err(
+                damage @ (RestoreError::Damaged { .. }
+                | RestoreError::Version { .. }
+                | RestoreError::Section { .. }),
+            ) => self.set_aside(&path, &damage, at).map(|()| None),
+            Err(source) => Err(StateError::Restore { folder: self.folder.clone(), source }),
         }
     }
 
@@ -100,7 +103,7 @@ impl StateDir {
             .map_err(|source| self.failed("setting aside a file in", source))?;
         tracing::error!(
             %damage, set_aside = %aside.display(),
-            "the saved state is damaged: starting as if nothing had been spent"
+            "the saved state cannot be used: starting as if nothing had been spent"
         );
         Ok(())
     }
@@ -145,7 +148,7 @@ fn read(file: File, limits: &Limits, shares: Shares, at: Moment) -> Result<Store
     }
     // Only now is all of it known to be good. What a file does not have, nobody had used.
     let Stores { limiter: no_limiter, averages: no_averages, quotas: no_quotas } =
-        Stores::new(limits.clone(), shares).map_err(RestoreError::Memory)?;
+        Stores::new(limits.clone(), shares).map_err(|source| RestoreError::Memory { memory: shares.all(), source })?;
     Ok(Stores {
         limiter: limiter.map_or(no_limiter, Arc::new),
         averages: averages.map_or(no_averages, Arc::new),

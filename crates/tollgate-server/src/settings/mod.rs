@@ -130,7 +130,7 @@ impl Default for Settings {
             bucket: BucketSettings {
                 stream: StreamSettings::new(4444, Some(Duration::from_secs(3600))),
                 buckets: None,
-                line_bytes: 1 << 10,
+                line_bytes: tollgate_protocol::bucket::LINE_BYTES_MAX,
             },
             // Its clients never connect again, so an idle one is left alone.
             throttr: ThrottrSettings {

@@ -98,9 +98,9 @@ fn a_restart_under_load_answers_everybody_and_forgets_nothing() {
 fn connections_that_were_not_accepted_yet_are_answered_too() {
     let mut settings = settings();
     settings.workers = std::num::NonZeroUsize::new(1);
-    for _ in 0..50 {
+    for _ in 0..5 {
         let server = start(&settings, Arc::new(Clock::start()));
-        let mut clients: Vec<_> = (0..20).map(|_| Stream::connect(&server, "bucket")).collect();
+        let mut clients: Vec<_> = (0..200).map(|_| Stream::connect(&server, "bucket")).collect();
         for client in &mut clients {
             client.send(b"get bucketc\nget nobody\nget half");
         }

@@ -115,11 +115,15 @@ impl Files {
         let overrides =
             self.overrides.as_ref().map(|path| Text::read("overrides", path)).transpose()?;
         let buckets = Text::read_or("buckets", self.buckets.as_ref(), &bucket::STARTER)?;
-        let rules = Text::read_or("rules", self.rules.as_ref(), &Source { name: "the starter rules", text: "" })?;
+        let rules = Text::read_or("rules", self.rules.as_ref(), &udp::STARTER)?;
 
         let overrides = overrides.as_ref().map(Text::source);
         let limits = Limits::parse(&limits.source(), overrides.as_ref())?;
-        let limits = limits.with_buckets(&buckets.source())?;
+        let limits = match (limits.clone().with_buckets(&buckets.source()), &self.buckets) {
+            // A limit has the name of a starter bucket: then these are not needed.
+            (Err(_), None) => limits,
+            (with_buckets, _) => with_buckets?,
+        };
         let rules = udp::Rules::parse(&rules.source(), &limits)?;
         Ok(Loaded { limits, rules })
     }

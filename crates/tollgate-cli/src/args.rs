@@ -9,6 +9,8 @@ use tollgate::limits::parse_duration;
 
 use crate::ask::{self, Ask};
 use crate::check::{self, Check};
+use crate::client::args::RawClient;
+use crate::client::{self, Client};
 use crate::error::Error;
 use crate::files::Files;
 use crate::replay;
@@ -27,7 +29,8 @@ EXAMPLES
 EXIT CODES
   0  fine, or allowed
   1  denied
-  2  the arguments, the files or the ask are wrong";
+  2  the arguments, the files or the ask are wrong
+  3  a server was not reached, or did not answer";
 
 const CHECK_HELP: &str = "\
 Prints each limit with its number in bucket keys, the format of its ids, what it allows, and how
@@ -86,7 +89,8 @@ EXIT CODES
   2  the limits files are not good, or cannot be read"#;
 
 const ASK_HELP: &str = "\
-Nothing is asked of a server: the buckets begin full, time begins at 0 and passes only by --every.
+Without one of the commands nothing is asked of a server: the buckets begin full, time begins at 0
+and passes only by --every. A limit with the name of a command is asked behind `--`.
 
 EXAMPLES
   tollgate ask NewOrdersPerAccount 12345678 --times 301
@@ -95,11 +99,14 @@ EXAMPLES
       does one login every ten seconds get through?
   tollgate ask --limits limits.yaml LoginsPerUser ada --explain
       which limit applies, where it is written, and the arithmetic
+  tollgate ask udp over_limit ws ip=74.11.99.155
+      ask a server; see `tollgate ask udp --help`
 
 EXIT CODES
   0  the last ask was allowed
   1  the last ask was denied
-  2  the arguments, the files or the ask are wrong";
+  2  the arguments, the files or the ask are wrong
+  3  a server was not reached, or did not answer";
 
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, about = ABOUT, after_help = MAIN_HELP)]
@@ -121,9 +128,15 @@ enum RawCommand {
         #[command(subcommand)]
         what: RawReplay,
     },
-    /// Try limits by hand, without a server
-    #[command(after_help = ASK_HELP)]
-    Ask(RawAsk),
+    /// Try limits by hand, without a server; or ask a server
+    #[command(after_help = ASK_HELP, disable_help_subcommand = true)]
+    #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+    Ask {
+        #[command(subcommand)]
+        client: Option<RawClient>,
+        #[command(flatten)]
+        offline: Option<RawAsk>,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -180,7 +193,7 @@ struct RawAsk {
     #[arg(value_parser = clap::value_parser!(u64).range(1..=ask::TIMES_MAX))]
     times: u64,
     /// How much time passes between two asks, such as 10s [default: none]
-    #[arg(long, value_name = "DURATION", value_parser = parse_every)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_length)]
     every: Option<Nanos>,
     /// Say which limit applies and why, and the arithmetic of one more ask
     #[arg(long)]
@@ -199,7 +212,8 @@ pub(crate) enum Format {
     Json,
 }
 
-fn parse_every(text: &str) -> Result<Nanos, String> {
+/// The length of time that is typed. Refuses what is no duration, with advice.
+pub(crate) fn parse_length(text: &str) -> Result<Nanos, String> {
     parse_duration(text).map_err(|error| format!("it {error}: write it like 10s, 1.5h or 1h30m"))
 }
 
@@ -209,6 +223,7 @@ pub(crate) enum Command {
     Check(Check),
     ReplayLimits(Files),
     Ask(Ask),
+    Client(Client),
 }
 
 impl Command {
@@ -223,6 +238,7 @@ impl Command {
             Self::Check(check) => check::run(&check),
             Self::ReplayLimits(files) => replay::run(&files),
             Self::Ask(ask) => ask::run(&ask),
+            Self::Client(client) => client::run(&client),
         };
         exit.map(Into::into)
     }
@@ -233,7 +249,11 @@ impl From<RawCommand> for Command {
         match raw {
             RawCommand::Check(raw) => Self::Check(raw.into()),
             RawCommand::Replay { what: RawReplay::Limits(raw) } => Self::ReplayLimits(raw.into()),
-            RawCommand::Ask(raw) => Self::Ask(raw.into()),
+            RawCommand::Ask { client: Some(raw), .. } => Self::Client(raw.into()),
+            RawCommand::Ask { client: None, offline: Some(raw) } => Self::Ask(raw.into()),
+            RawCommand::Ask { client: None, offline: None } => {
+                unreachable!("LIMIT is required where there is no command")
+            }
         }
     }
 }

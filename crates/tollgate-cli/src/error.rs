@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use tollgate::limits::Faults;
 
+use crate::client::Failure;
 use crate::output::say;
 
 /// How a command ended. Scripts rely on the numbers.
@@ -18,6 +19,8 @@ pub(crate) enum Exit {
     Denied = 1,
     /// The arguments, the files or the ask are wrong.
     Mistake = 2,
+    /// A server was not reached, or did not answer.
+    Unreachable = 3,
 }
 
 impl From<Exit> for ExitCode {
@@ -39,6 +42,8 @@ pub(crate) enum Error {
     Ask(#[from] tollgate::Mistake),
     #[error("{times} asks {every} apart take longer than time lasts (292 years): use fewer")]
     TooLate { times: u64, every: tollgate::Nanos },
+    #[error(transparent)]
+    Client(#[from] Failure),
     #[error("reserving memory for the buckets")]
     Memory(#[source] io::Error),
     #[error("replacing the limits")]
@@ -59,7 +64,10 @@ impl Error {
             }
             other => say(format_args!("error: {}", other.with_causes())),
         }
-        Exit::Mistake.into()
+        match self {
+            Self::Client(failure) => failure.exit().into(),
+            _ => Exit::Mistake.into(),
+        }
     }
 
     /// What was being done, and why it failed, in one text.

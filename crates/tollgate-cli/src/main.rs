@@ -4,6 +4,7 @@ mod answer;
 mod args;
 mod ask;
 mod check;
+mod client;
 mod error;
 mod files;
 mod output;

@@ -5,6 +5,10 @@
 
 mod ask;
 mod check;
+mod client_bucket;
+mod client_throttr;
+mod client_udp;
+mod fake;
 mod help;
 mod program;
 mod replay;

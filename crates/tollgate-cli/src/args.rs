@@ -8,6 +8,8 @@ use tollgate::Nanos;
 use tollgate::limits::parse_duration;
 
 use crate::ask::{self, Ask};
+use crate::bench::args::{BENCH_HELP, RawBench};
+use crate::bench::{self, Trial};
 use crate::check::{self, Check};
 use crate::client::args::RawClient;
 use crate::client::{self, Client};
@@ -137,6 +139,13 @@ enum RawCommand {
         #[command(flatten)]
         offline: Option<RawAsk>,
     },
+    /// Measure a server
+    #[command(after_help = BENCH_HELP, disable_help_subcommand = true)]
+    #[command(subcommand_required = true, arg_required_else_help = true)]
+    Bench {
+        #[command(subcommand)]
+        what: RawBench,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -224,6 +233,7 @@ pub(crate) enum Command {
     ReplayLimits(Files),
     Ask(Ask),
     Client(Client),
+    Bench(Trial),
 }
 
 impl Command {
@@ -239,6 +249,7 @@ impl Command {
             Self::ReplayLimits(files) => replay::run(&files),
             Self::Ask(ask) => ask::run(&ask),
             Self::Client(client) => client::run(&client),
+            Self::Bench(trial) => bench::run(&trial),
         };
         exit.map(Into::into)
     }
@@ -254,6 +265,7 @@ impl From<RawCommand> for Command {
             RawCommand::Ask { client: None, offline: None } => {
                 unreachable!("LIMIT is required where there is no command")
             }
+            RawCommand::Bench { what } => Self::Bench(what.into()),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod answer;
 mod args;
 mod ask;
+mod bench;
 mod check;
 mod client;
 mod error;

@@ -12,6 +12,7 @@ mod wire;
 
 use crate::error::{Error, Exit};
 
+pub(crate) use address::Server;
 pub(crate) use error::Failure;
 
 /// Which server is asked, and what.

@@ -27,6 +27,8 @@ fn every_help_text_is_as_it_was_agreed() {
     is_golden("replay", &["replay", "--help"]);
     is_golden("replay-limits", &["replay", "limits", "--help"]);
     is_golden("ask", &["ask", "--help"]);
+    is_golden("bench", &["bench", "--help"]);
+    is_golden("bench-bucket-trial", &["bench", "bucket-trial", "--help"]);
     is_golden("ask-udp", &["ask", "udp", "--help"]);
     is_golden("ask-bucket", &["ask", "bucket", "--help"]);
     is_golden("ask-throttr", &["ask", "throttr", "--help"]);

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod ask;
+mod bench;
 mod check;
 mod client_bucket;
 mod client_throttr;

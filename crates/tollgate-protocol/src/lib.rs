@@ -10,6 +10,8 @@
 #![warn(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
 pub mod bucket;
+#[cfg(any(test, feature = "fuzzing"))]
+mod drive;
 pub mod throttr;
 pub mod udp;
 

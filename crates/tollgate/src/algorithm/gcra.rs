@@ -115,7 +115,8 @@ impl Rule {
     }
 }
 
-fn greatest_common_divisor(a: NonZeroU64, b: NonZeroU64) -> NonZeroU64 {
+/// The largest number that divides both.
+pub(crate) fn greatest_common_divisor(a: NonZeroU64, b: NonZeroU64) -> NonZeroU64 {
     let (mut divisor, mut rest) = (a, b.get() % a);
     while let Some(next) = NonZeroU64::new(rest) {
         (divisor, rest) = (next, divisor.get() % next);

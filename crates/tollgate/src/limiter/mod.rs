@@ -31,7 +31,7 @@ mod tests;
 use std::io;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
@@ -42,7 +42,7 @@ pub use mistake::Mistake;
 use crate::algorithm::book::{Action, Ask, BookFull, Gcra};
 use crate::algorithm::gcra::{Outcome, Verdict};
 use crate::limits::resolver::{Registry, Resolver, Unresolved};
-use crate::limits::{Limit, Limits};
+use crate::limits::{Limit, Limits, NamedLimit};
 use crate::store::{Held, MemoryStore, Question, Secret, Store};
 use crate::{Moment, Nanos};
 
@@ -50,6 +50,8 @@ use crate::{Moment, Nanos};
 pub const TRANSACTION_ASKS_MAX: usize = 256;
 /// How much memory [`Limiter::new`] uses at most: enough for 6 million buckets.
 pub const MEMORY_DEFAULT: usize = 256 << 20;
+/// The id of everybody together, for limits that are shared by all: by house convention `*`.
+pub const EVERYBODY: &str = "*";
 /// Transactions up to this size allocate nothing.
 const INLINE: usize = 16;
 
@@ -106,6 +108,11 @@ impl<'a> Request<'a> {
     /// An ask for `cost` tokens that must be allowed.
     pub const fn new(limit: &'a str, id: &'a str, cost: u64) -> Self {
         Self { limit, id, cost, mode: Mode::CheckAndSpend }
+    }
+
+    /// An ask for `cost` tokens that all have in common, as those of a bucket are.
+    pub const fn everybody(limit: &'a str, cost: u64) -> Self {
+        Self::new(limit, EVERYBODY, cost)
     }
 
     /// The same ask in another mode.
@@ -289,6 +296,13 @@ impl Limiter {
         Ok(applied.bucket_key())
     }
 
+    /// The names that can be asked for now. A reload waits for whoever holds them, so they are
+    /// for looking up a few, not for keeping.
+    #[inline]
+    pub fn names(&self) -> Names {
+        Names { resolver: self.resolver.load() }
+    }
+
     /// Replaces the limits, as of `at`. Everything spent stays spent, token for token. Refuses
     /// only if there have been too many different rules since the start.
     pub fn reload(&self, limits: Limits, at: Moment) -> Result<(), BookFull> {
@@ -353,6 +367,24 @@ impl Limiter {
             each.push(decision(&resolver, ask, outcome)?);
         }
         Ok(merge(&questions, each))
+    }
+}
+
+/// The names of a limiter, as of one moment.
+pub struct Names {
+    resolver: Guard<Arc<Resolver>>,
+}
+
+impl Names {
+    /// Whether there is a limit or bucket of this name.
+    #[inline]
+    pub fn contains(&self, name: &str) -> bool {
+        self.resolver.entry(name).is_ok()
+    }
+
+    /// What is limited under this name.
+    pub fn named(&self, name: &str) -> Option<&NamedLimit> {
+        self.resolver.named(name)
     }
 }
 

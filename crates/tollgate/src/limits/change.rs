@@ -38,6 +38,11 @@ pub enum Effect {
         /// What it becomes.
         after: Option<u32>,
     },
+    /// A limit becomes a bucket or a bucket a limit, so that what was spent is forgotten.
+    Kind {
+        /// Whether it becomes a bucket.
+        is_bucket: bool,
+    },
     /// Ids are spelled differently in bucket keys, so that buckets begin anew.
     IdFormat {
         /// What it was.
@@ -103,12 +108,14 @@ fn compare(old: Option<&NamedLimit>, new: Option<&NamedLimit>, changes: &mut Vec
 }
 
 /// Whether the buckets of a name are still called what they were.
-fn compare_buckets(old: &NamedLimit, new: &NamedLimit) -> [Option<Effect>; 2] {
+fn compare_buckets(old: &NamedLimit, new: &NamedLimit) -> [Option<Effect>; 3] {
+    let is_bucket = new.is_bucket();
+    let kind = (old.is_bucket() != is_bucket).then_some(Effect::Kind { is_bucket });
     let (before, after) = (old.number(), new.number());
     let number = (before != after).then_some(Effect::Number { before, after });
     let (before, after) = (old.id_format(), new.id_format());
     let id_format = (before != after).then_some(Effect::IdFormat { before, after });
-    [number, id_format]
+    [kind, number, id_format]
 }
 
 fn compare_defaults(old: Option<&NamedLimit>, new: Option<&NamedLimit>) -> Option<Effect> {
@@ -172,6 +179,10 @@ impl fmt::Display for Effect {
                 write!(f, " becomes ")?;
                 write_or_none(f, *after)?;
                 write!(f, ": everything spent is forgotten")
+            }
+            Self::Kind { is_bucket } => {
+                let kind = if *is_bucket { "a bucket" } else { "a limit" };
+                write!(f, "becomes {kind}: everything spent is forgotten")
             }
             Self::IdFormat { before, after } => {
                 write!(f, "ids {before} become {after}: what was spent may be forgotten")

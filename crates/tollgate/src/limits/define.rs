@@ -66,7 +66,7 @@ impl Limits {
         let default = Some(DefaultLimit { limit, origin: Origin::program() });
         let number = known.map(|known| known.number);
         let (name, overrides) = (name.into(), Vec::new());
-        let named = NamedLimit { name, number, id_format, default, overrides };
+        let named = NamedLimit { name, number, is_bucket: false, id_format, default, overrides };
         let place = self.places.get(&named.name).and_then(|place| self.names.get_mut(*place));
         if let Some(place) = place {
             *place = named;

@@ -149,6 +149,7 @@ impl DraftName {
         NamedLimit {
             name: self.name,
             number: self.number,
+            is_bucket: false,
             id_format: self.id_format,
             default: self.default,
             overrides: self.overrides.into_iter().filter_map(finish).collect(),

@@ -217,7 +217,8 @@ impl Lines<'_> {
     }
 }
 
-fn split_line(text: &str) -> (&str, Option<&str>) {
+/// The first line, and what follows it if anything does. A line ends with LF, CR or both.
+pub(super) fn split_line(text: &str) -> (&str, Option<&str>) {
     match text.split_once(['\n', '\r']) {
         None => (text, None),
         Some((line, rest)) if text.as_bytes().get(line.len()) == Some(&b'\r') => {

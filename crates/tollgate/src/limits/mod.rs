@@ -23,6 +23,7 @@
 //! ```
 
 mod address;
+mod buckets;
 mod change;
 mod defaults;
 mod define;
@@ -55,6 +56,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+pub use buckets::{BUCKET_NAME_BYTES_MAX, BUCKET_RATE_MAX};
 pub use change::{Change, Effect, changes};
 pub use define::DefineError;
 pub use domain::{DomainError, FQDN_SET_NAMES_MAX};
@@ -139,6 +141,8 @@ pub struct Override {
 pub struct NamedLimit {
     name: Box<str>,
     number: Option<u32>,
+    /// Whether it comes from a buckets file, where names may be what limits cannot be called.
+    is_bucket: bool,
     id_format: IdFormat,
     default: Option<DefaultLimit>,
     /// By id.
@@ -154,6 +158,11 @@ impl NamedLimit {
     /// The number that stands for the name in bucket keys.
     pub fn number(&self) -> Option<u32> {
         self.number
+    }
+
+    /// Whether it was written in a buckets file.
+    pub fn is_bucket(&self) -> bool {
+        self.is_bucket
     }
 
     /// What its ids look like.
@@ -215,13 +224,41 @@ impl Limits {
         draft::parse(defaults, overrides)
     }
 
+    /// These limits, and one for each bucket of a buckets file: `NAME RATE` per line, with the
+    /// rate in tokens per second. Refuses whatever it does not fully understand, and then tells
+    /// everything that is wrong with the file; a bucket called like a limit is among it.
+    ///
+    /// A bucket belongs to nobody in particular, so it is asked for
+    /// [`EVERYBODY`](crate::limiter::EVERYBODY).
+    ///
+    /// ```
+    /// use tollgate::limits::{Limits, Source};
+    /// use tollgate::{Limiter, Moment, Request};
+    ///
+    /// let source = Source { name: "buckets.conf", text: "bucketa 1\nslow 0.5\nwide 2 10\n" };
+    /// let limits = Limits::new().with_buckets(&source)?;
+    /// let terms = |name| limits.named(name).and_then(|it| it.limit_for("*")).map(ToString::to_string);
+    /// assert_eq!(terms("bucketa"), Some("1 per 1s".into()));
+    /// assert_eq!(terms("slow"), Some("1 per 2s".into()));
+    /// assert_eq!(terms("wide"), Some("2 per 1s, burst 10".into()));
+    ///
+    /// let limiter = Limiter::new(limits)?;
+    /// let ask = Request::everybody("bucketa", 1);
+    /// assert!(limiter.spend(ask.limit, ask.id, ask.cost, Moment::EPOCH)?.allowed);
+    /// assert!(!limiter.spend(ask.limit, ask.id, ask.cost, Moment::EPOCH)?.allowed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_buckets(self, source: &Source<'_>) -> Result<Self, Faults> {
+        buckets::add(self, source)
+    }
+
     /// What is limited under `name`.
     pub fn named(&self, name: &str) -> Option<&NamedLimit> {
         self.places.get(name).and_then(|place| self.names.get(*place))
     }
 
     /// Everything that is limited: in the order of the defaults file, then known names that only
-    /// have overrides, by number.
+    /// have overrides, by number, then buckets.
     pub fn iter(&self) -> std::slice::Iter<'_, NamedLimit> {
         self.names.iter()
     }

@@ -157,6 +157,11 @@ impl Resolver {
         self.names.get(name).ok_or(Unresolved::Name)
     }
 
+    /// What a name stands for in the files.
+    pub(crate) fn named(&self, name: &str) -> Option<&NamedLimit> {
+        self.entry(name).ok().and_then(|entry| self.limits.iter().nth(entry.place))
+    }
+
     /// What [`Entry::resolve`] finds, in words.
     pub(crate) fn applied(&self, name: &str, id: &str) -> Result<Applied<'_>, Unresolved> {
         let entry = self.entry(name)?;
@@ -255,8 +260,12 @@ impl Entry {
     }
 }
 
-/// What stands for a limit in a bucket key.
+/// What stands for a limit in a bucket key. No limit has a blank in its name, so that a bucket
+/// called `6` is not taken for the limit with that number.
 fn prefix(named: &NamedLimit) -> Box<str> {
+    if named.is_bucket() {
+        return format!("bucket {}", named.name()).into();
+    }
     named.number().map_or_else(|| named.name().into(), |number| number.to_string().into())
 }
 

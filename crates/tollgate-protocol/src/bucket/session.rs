@@ -1,0 +1,281 @@
+//! A connection: lines in, one answer for each.
+
+use std::cell::RefCell;
+use std::iter::once;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollgate::limiter::{EVERYBODY, Names};
+use tollgate::{Batch, Decision, Limiter, Mistake, Moment, Request};
+
+use super::codec::{self, Command};
+use crate::{Counts, Flow, StreamDoor};
+
+/// The longest line that is read unless a door is told otherwise, in bytes, without its end.
+pub const LINE_BYTES_MAX: usize = 1 << 10;
+
+/// How many lines are decided at once.
+const BATCH_LINES: usize = 64;
+
+const ALLOWED: &[u8] = b"1\n";
+const DENIED: &[u8] = b"0\n";
+const NOT_FOUND: &[u8] = b"BUCKET NOT FOUND\n";
+const INVALID: &[u8] = b"INVALID COMMAND\n";
+const BYE: &[u8] = b"BYE\n";
+
+thread_local! {
+    /// One for each thread rather than each connection, of which there are many more.
+    static BATCH: RefCell<Batch> = RefCell::default();
+}
+
+/// Answers lines from the limits and buckets of a limiter.
+#[derive(Clone)]
+pub struct Door {
+    limiter: Arc<Limiter>,
+    line_bytes_max: usize,
+}
+
+/// What is remembered of a connection: the line that is not complete yet.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    partial: Vec<u8>,
+}
+
+impl Session {
+    /// How many bytes it remembers; at most one more than a line can have.
+    pub fn held_bytes(&self) -> usize {
+        self.partial.len()
+    }
+}
+
+impl Door {
+    /// A door to `limiter`.
+    pub fn new(limiter: Arc<Limiter>) -> Self {
+        Self { limiter, line_bytes_max: LINE_BYTES_MAX }
+    }
+
+    /// The same door for lines of up to `line_bytes_max` bytes. Buckets whose names do not fit in
+    /// such a line cannot be asked for.
+    #[must_use]
+    pub fn with_line_bytes_max(self, line_bytes_max: usize) -> Self {
+        Self { line_bytes_max, ..self }
+    }
+}
+
+impl StreamDoor for Door {
+    type Session = Session;
+
+    /// The last byte of a line can be all that a read brings, and the longest answer has so many.
+    const REPLY_BYTES_PER_BYTE: usize = NOT_FOUND.len();
+
+    fn receive(
+        &self,
+        session: &mut Session,
+        bytes: &[u8],
+        now: Moment,
+        out: &mut Vec<u8>,
+        counts: &mut Counts,
+    ) -> Flow {
+        let mut replies = Replies { now, out, counts };
+        let mut head = std::mem::take(&mut session.partial);
+        let (mut first, mut rest) = (None, bytes);
+        if !head.is_empty()
+            && let Some((end, behind)) = codec::split(bytes)
+        {
+            if self.is_too_long(&head, end) {
+                return replies.refuse_length();
+            }
+            head.extend_from_slice(end);
+            (first, rest) = (Some(head.as_slice()), behind);
+        }
+        let complete = std::iter::from_fn(|| {
+            let line;
+            (line, rest) = codec::split(rest)?;
+            Some(line)
+        });
+        if self.answer(first.into_iter().chain(complete), &mut replies) == Flow::Close {
+            return Flow::Close;
+        }
+        if first.is_some() {
+            head.clear();
+        }
+        if self.is_too_long(&head, rest) {
+            return replies.refuse_length();
+        }
+        head.extend_from_slice(rest);
+        session.partial = head;
+        Flow::Open
+    }
+
+    fn finish(&self, session: &mut Session, now: Moment, out: &mut Vec<u8>, counts: &mut Counts) {
+        let partial = std::mem::take(&mut session.partial);
+        if !partial.is_empty() {
+            self.answer(once(partial.as_slice()), &mut Replies { now, out, counts });
+        }
+    }
+}
+
+struct Replies<'a> {
+    now: Moment,
+    out: &'a mut Vec<u8>,
+    counts: &'a mut Counts,
+}
+
+/// What becomes of a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The limiter is asked.
+    Ask,
+    NotFound,
+    Invalid,
+    Quit,
+    TooLong,
+}
+
+impl Step {
+    /// Whether the connection is closed after it.
+    fn is_last(self) -> bool {
+        matches!(self, Self::Quit | Self::TooLong)
+    }
+}
+
+impl Door {
+    /// Whether a line in two pieces is longer than the bound, whatever follows it. The last byte
+    /// may be the CR of its end.
+    fn is_too_long(&self, head: &[u8], end: &[u8]) -> bool {
+        let length = head.len().saturating_add(end.len());
+        let last = end.last().or(head.last());
+        length.saturating_sub(usize::from(last == Some(&b'\r'))) > self.line_bytes_max
+    }
+
+    fn answer<'a>(&self, lines: impl Iterator<Item = &'a [u8]>, replies: &mut Replies<'_>) -> Flow {
+        let mut lines = lines;
+        let mut asks: SmallVec<[Request<'a>; BATCH_LINES]> = SmallVec::new();
+        let mut steps: SmallVec<[Step; BATCH_LINES]> = SmallVec::new();
+        loop {
+            self.gather(&mut lines, &mut asks, &mut steps);
+            let Some(last) = steps.last().copied() else { return Flow::Open };
+            BATCH.with_borrow_mut(|batch| {
+                let answers = self.limiter.batch(batch, &asks, replies.now);
+                replies.add(&steps, answers.iter());
+            });
+            if last.is_last() {
+                return Flow::Close;
+            }
+            asks.clear();
+            steps.clear();
+        }
+    }
+
+    /// Reads up to a batch of lines, and no further than one that closes the connection.
+    fn gather<'a>(
+        &self,
+        lines: &mut impl Iterator<Item = &'a [u8]>,
+        asks: &mut SmallVec<[Request<'a>; BATCH_LINES]>,
+        steps: &mut SmallVec<[Step; BATCH_LINES]>,
+    ) {
+        let mut finder = Finder { names: None, name: &[], found: None };
+        for line in lines.take(BATCH_LINES) {
+            let content = codec::content(line);
+            let step = if content.len() > self.line_bytes_max {
+                Step::TooLong
+            } else {
+                match codec::parse(content) {
+                    Command::Get { name, cost } => match finder.find(&self.limiter, name) {
+                        Some((limit, id)) => {
+                            asks.push(Request::new(limit, id, cost));
+                            Step::Ask
+                        }
+                        None => Step::NotFound,
+                    },
+                    Command::Quit => Step::Quit,
+                    Command::Invalid => Step::Invalid,
+                }
+            };
+            steps.push(step);
+            if step.is_last() {
+                return;
+            }
+        }
+    }
+}
+
+/// Finds out what a name stands for. Lines in a row often have the same name, and the limiter is
+/// faster where it is the same text in memory.
+struct Finder<'a> {
+    names: Option<Names>,
+    name: &'a [u8],
+    found: Option<(&'a str, &'a str)>,
+}
+
+impl<'a> Finder<'a> {
+    #[inline]
+    fn find(&mut self, limiter: &Limiter, name: &'a [u8]) -> Option<(&'a str, &'a str)> {
+        if self.name != name {
+            let names = self.names.get_or_insert_with(|| limiter.names());
+            (self.name, self.found) = (name, find(names, name));
+        }
+        self.found
+    }
+}
+
+/// The limit and the id that a name stands for: everybody's, or `LIMIT:ID`. A bucket has no ids.
+fn find<'a>(names: &Names, name: &'a [u8]) -> Option<(&'a str, &'a str)> {
+    let name = str::from_utf8(name).ok()?;
+    if names.contains(name) {
+        return Some((name, EVERYBODY));
+    }
+    let (limit, id) = name.split_once(':')?;
+    let is_limit = names.named(limit).is_some_and(|named| !named.is_bucket());
+    is_limit.then_some((limit, id))
+}
+
+impl Replies<'_> {
+    fn add<'m>(
+        &mut self,
+        steps: &[Step],
+        answers: impl Iterator<Item = Result<Decision, &'m Mistake>>,
+    ) {
+        let mut answers = answers;
+        for step in steps {
+            let reply = match step {
+                Step::Ask => self.judge(answers.next()),
+                Step::NotFound => self.understood(NOT_FOUND),
+                Step::Quit => self.understood(BYE),
+                Step::Invalid | Step::TooLong => self.misunderstood(),
+            };
+            self.out.extend_from_slice(reply);
+        }
+    }
+
+    #[inline]
+    fn judge(&mut self, answer: Option<Result<Decision, &Mistake>>) -> &'static [u8] {
+        match answer {
+            Some(Ok(Decision { allowed: true, .. })) => {
+                self.counts.allowed = self.counts.allowed.saturating_add(1);
+                self.understood(ALLOWED)
+            }
+            Some(Ok(_) | Err(Mistake::CostAboveBurst { .. })) => {
+                self.counts.denied = self.counts.denied.saturating_add(1);
+                self.understood(DENIED)
+            }
+            Some(Err(_)) | None => self.understood(NOT_FOUND),
+        }
+    }
+
+    #[inline]
+    fn understood(&mut self, reply: &'static [u8]) -> &'static [u8] {
+        self.counts.requests = self.counts.requests.saturating_add(1);
+        reply
+    }
+
+    fn misunderstood(&mut self) -> &'static [u8] {
+        self.counts.malformed = self.counts.malformed.saturating_add(1);
+        INVALID
+    }
+    fn refuse_length(&mut self) -> Flow {
+        let reply = self.misunderstood();
+        self.out.extend_from_slice(reply);
+        Flow::Close
+    }
+}

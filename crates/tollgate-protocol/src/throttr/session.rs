@@ -1,0 +1,186 @@
+//! A connection: requests in, one answer for each.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollgate::algorithm::quota::{Ask, Outcome, Quota};
+use tollgate::limiter::Names;
+use tollgate::store::Question;
+use tollgate::{Keyed, Limiter, Moment};
+
+use super::codec::{self, FRAME_BYTES_MAX, Request, STATE_BYTES};
+use super::named;
+use crate::{Counts, Flow, StreamDoor};
+
+/// How many requests are decided at once.
+const BATCH_REQUESTS: usize = 64;
+
+/// The answer to what begins like no request.
+const NO: u8 = 0;
+
+/// What a door does beyond the original.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Closes the connection at the first byte that begins no request, and answers nothing to it.
+    pub strict: bool,
+    /// Lets the limiter answer requests whose resource is the name of a limit.
+    pub named_limits: bool,
+}
+
+/// Answers requests for quotas.
+#[derive(Clone)]
+pub struct Door {
+    quotas: Arc<Keyed<Quota>>,
+    limiter: Arc<Limiter>,
+    options: Options,
+}
+
+/// What is remembered of a connection: the request that is not complete yet.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    partial: Vec<u8>,
+}
+
+impl Session {
+    /// How many bytes it remembers; fewer than the longest request has.
+    pub fn held_bytes(&self) -> usize {
+        self.partial.len()
+    }
+}
+
+impl Door {
+    /// A door to `quotas`, and with [`Options::named_limits`] to `limiter`.
+    pub fn new(quotas: Arc<Keyed<Quota>>, limiter: Arc<Limiter>, options: Options) -> Self {
+        Self { quotas, limiter, options }
+    }
+}
+
+impl StreamDoor for Door {
+    type Session = Session;
+
+    /// The last byte of a request can be all that a read brings.
+    const REPLY_BYTES_PER_BYTE: usize = STATE_BYTES;
+
+    fn receive(
+        &self,
+        session: &mut Session,
+        bytes: &[u8],
+        now: Moment,
+        out: &mut Vec<u8>,
+        counts: &mut Counts,
+    ) -> Flow {
+        let mut replies = Replies { now, out, counts };
+        let mut head = std::mem::take(&mut session.partial);
+        let before = head.len();
+        if before > 0 {
+            // A request that has begun is complete within so many bytes.
+            let missing = FRAME_BYTES_MAX.saturating_sub(before);
+            head.extend_from_slice(bytes.get(..missing).unwrap_or(bytes));
+        }
+        let (first, mut rest) = match codec::parse(&head) {
+            Some((request, behind)) => {
+                let used = head.len().saturating_sub(behind.len()).saturating_sub(before);
+                (Some(request), bytes.get(used..).unwrap_or_default())
+            }
+            None if before > 0 => {
+                session.partial = head;
+                return Flow::Open;
+            }
+            None => (None, bytes),
+        };
+        let complete = std::iter::from_fn(|| {
+            let request;
+            (request, rest) = codec::parse(rest)?;
+            Some(request)
+        });
+        self.answer(first.into_iter().chain(complete), &mut replies);
+        head.clear();
+        session.partial = head;
+        match rest {
+            [] => {}
+            [opcode, ..] if codec::is_opcode(*opcode) => {
+                session.partial.extend_from_slice(rest);
+            }
+            // Clients send it behind a request when an id is longer than its length can say.
+            // They wait for one answer then, so that a second would be taken for the next one.
+            garbage => return self.discard(garbage.len() == bytes.len(), &mut replies),
+        }
+        Flow::Open
+    }
+
+    /// Half a request is not answered.
+    fn finish(&self, session: &mut Session, _: Moment, _: &mut Vec<u8>, counts: &mut Counts) {
+        let partial = std::mem::take(&mut session.partial);
+        counts.malformed = counts.malformed.saturating_add(u64::from(!partial.is_empty()));
+    }
+}
+
+struct Replies<'a> {
+    now: Moment,
+    out: &'a mut Vec<u8>,
+    counts: &'a mut Counts,
+}
+
+type Questions = SmallVec<[Question<Quota>; BATCH_REQUESTS]>;
+
+impl Door {
+    fn answer<'a>(&self, requests: impl Iterator<Item = Request<'a>>, replies: &mut Replies<'_>) {
+        let mut questions = Questions::new();
+        let names = self.options.named_limits.then(|| self.limiter.names());
+        for request in requests {
+            let Request { ask, consumer, resource } = request;
+            if let Some(limit) = limit_of(names.as_ref(), resource) {
+                self.decide(&mut questions, replies);
+                let outcome = named::answer(&self.limiter, limit, consumer, &ask, replies.now);
+                replies.add(&ask, &outcome);
+                continue;
+            }
+            questions.push(self.quotas.question(&[consumer, resource], ask));
+            if questions.len() == BATCH_REQUESTS {
+                self.decide(&mut questions, replies);
+            }
+        }
+        self.decide(&mut questions, replies);
+    }
+
+    /// Answers the questions, and forgets them.
+    fn decide(&self, questions: &mut Questions, replies: &mut Replies<'_>) {
+        let mut outcomes = [Outcome::default(); BATCH_REQUESTS];
+        let Some(outcomes) = outcomes.get_mut(..questions.len()) else { return };
+        self.quotas.decide(questions, outcomes, replies.now);
+        for (question, outcome) in questions.iter().zip(outcomes) {
+            replies.add(&question.ask, outcome);
+        }
+        questions.clear();
+    }
+
+    fn discard(&self, is_whole_read: bool, replies: &mut Replies<'_>) -> Flow {
+        replies.counts.malformed = replies.counts.malformed.saturating_add(1);
+        if self.options.strict {
+            return Flow::Close;
+        }
+        if is_whole_read {
+            replies.out.push(NO);
+        }
+        Flow::Open
+    }
+}
+
+/// The limit that a resource is the name of.
+fn limit_of<'a>(names: Option<&Names>, resource: &'a [u8]) -> Option<&'a str> {
+    let names = names?;
+    str::from_utf8(resource).ok().filter(|name| names.contains(name))
+}
+
+impl Replies<'_> {
+    #[inline]
+    fn add(&mut self, ask: &Ask, outcome: &Outcome) {
+        codec::write(ask, outcome, self.out);
+        let counts = &mut *self.counts;
+        counts.requests = counts.requests.saturating_add(1);
+        if let Ask::Insert { .. } = ask {
+            let counter = if outcome.can { &mut counts.allowed } else { &mut counts.denied };
+            *counter = counter.saturating_add(1);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The doors for clients that keep a connection, from recorded exchanges and from their own pages.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod bucket;
+mod throttr;
+mod transcript;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::Moment;
 use crate::algorithm::Algorithm;
-use crate::store::{Held, MemoryStore, Question, Secret, Store};
+use crate::store::{Fingerprint, Held, MemoryStore, Question, Secret, Store};
 
 /// Buckets of one algorithm, each under a key that is any bytes.
 ///
@@ -45,7 +45,13 @@ impl<A: Algorithm<Book = ()>> Keyed<A> {
     /// begins makes a difference.
     #[inline]
     pub fn question(&self, key: &[&[u8]], ask: A::Ask) -> Question<A> {
-        Question { bucket: self.secret.fingerprint_of_parts(key), ask, joined: false }
+        Question { bucket: self.fingerprint(key), ask, joined: false }
+    }
+
+    /// What the bucket under a key is kept under, for a caller that keeps something else beside it.
+    #[inline]
+    pub fn fingerprint(&self, key: &[&[u8]]) -> Fingerprint {
+        self.secret.fingerprint_of_parts(key)
     }
 
     /// Answers every question, in order, as [`Store::decide`] says.

@@ -288,6 +288,14 @@ impl Limiter {
         Ok(Explanation::new(&applied, terms, cost, [before, answer]))
     }
 
+    /// The limit that applies to an id: its override, else the default. Allocates nothing unless
+    /// there is none.
+    pub fn terms(&self, limit: &str, id: &str) -> Result<Limit, Mistake> {
+        let resolver = self.resolver.load();
+        let terms = resolver.terms(limit, id).copied();
+        terms.map_err(|e| mistake(&resolver, &Request::new(limit, id, 0), e))
+    }
+
     /// The key of the bucket that an id is counted in, such as `6:12345678`.
     pub fn bucket_key(&self, limit: &str, id: &str) -> Result<String, Mistake> {
         let resolver = self.resolver.load();

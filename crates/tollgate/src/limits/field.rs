@@ -116,7 +116,8 @@ impl<'t, 'a> Fields<'t, 'a> {
     }
 }
 
-fn refuse_unknown(key: &Key<'_>, known: &[&str], report: &mut Report<'_>) {
+/// Reports a field that is not among `known`.
+pub fn refuse_unknown(key: &Key<'_>, known: &[&str], report: &mut Report<'_>) {
     if known.contains(&&*key.text) {
         return;
     }
@@ -159,6 +160,51 @@ pub fn whole_number(pair: &Pair<'_>, max: u64, report: &mut Report<'_>) -> Optio
         }
         Ok(number) if number <= max => Some(number),
         _ => refuse("is too large", format!("expected at most {max}"), report),
+    }
+}
+
+/// A number from 0 to `max` such as `20` or `0.5`, without a sign or an exponent.
+pub fn decimal(pair: &Pair<'_>, max: f64, report: &mut Report<'_>) -> Option<f64> {
+    let Pair { key: Key { text: field, span, .. }, value } = pair;
+    let expected = "expected a number such as 20 or 0.5";
+    let text = match &value.value {
+        Value::Scalar { text, is_plain: true } => text,
+        Value::Scalar { text, .. } => {
+            let help = format!("expected a number without quotes, found \"{}\"", found(text));
+            report.fault(value.span, format!("{field} is a text"), help);
+            return None;
+        }
+        Value::Null => return no_value(field, *span, expected, report),
+        _ => return not_a_scalar(field, value, expected, report),
+    };
+    let is_number = |text: &str| {
+        let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+        is_decimal(whole) && is_decimal(part)
+    };
+    let (message, help) = match text.parse::<f64>() {
+        Ok(number) if is_number(text) && number <= max => return Some(number),
+        _ if is_number(text) => ("is too large", format!("expected at most {max}")),
+        _ if text.strip_prefix('-').is_some_and(is_number) => ("is negative", expected.into()),
+        _ => ("is not a number", format!("{expected}, found `{}`", found(text))),
+    };
+    report.fault(value.span, format!("{field} {message}"), help);
+    None
+}
+
+/// `true` or `false`.
+pub fn boolean(pair: &Pair<'_>, report: &mut Report<'_>) -> Option<bool> {
+    let Pair { key: Key { text: field, span, .. }, value } = pair;
+    let expected = "expected true or false";
+    match &value.value {
+        Value::Scalar { text, is_plain: true } if text == "true" => Some(true),
+        Value::Scalar { text, is_plain: true } if text == "false" => Some(false),
+        Value::Scalar { text, .. } => {
+            let help = format!("{expected}, found `{}`", found(text));
+            report.fault(value.span, format!("{field} is neither true nor false"), help);
+            None
+        }
+        Value::Null => no_value(field, *span, expected, report),
+        _ => not_a_scalar(field, value, expected, report),
     }
 }
 

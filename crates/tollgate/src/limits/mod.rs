@@ -47,7 +47,10 @@ mod yaml_reader;
 /// Whoever reads another file with it reports its faults in the same words and the same form.
 pub mod document {
     pub use super::fault::{Report, Span};
-    pub use super::field::{Fields, Owner, describe, duration, found, text, whole_number};
+    pub use super::field::{
+        Fields, Owner, boolean, decimal, describe, duration, found, refuse_unknown, text,
+        whole_number,
+    };
     pub use super::name::nearest;
     pub use super::yaml::{Document, Entry, Key, Node, Pair, Value, read};
 }

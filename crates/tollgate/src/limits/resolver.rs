@@ -173,6 +173,21 @@ impl Resolver {
         Ok(Applied { named, id: id.into(), over, default: named.default() })
     }
 
+    /// The limit of the rule that [`Entry::resolve`] finds.
+    pub(crate) fn terms(&self, name: &str, id: &str) -> Result<&Limit, Unresolved> {
+        let entry = self.entry(name)?;
+        let named = self.limits.iter().nth(entry.place).ok_or(Unresolved::Name)?;
+        let default = || named.default().map(|default| &default.limit);
+        let mut buffer = IdBuffer::new();
+        let id = entry.id_format.canonical(id, &mut buffer).map_err(Unresolved::Id)?;
+        if entry.overrides.is_empty() {
+            return default().ok_or(Unresolved::NoDefault);
+        }
+        let bucket = entry.secret.fingerprint(id.as_bytes());
+        let over = entry.overrides.get(&bucket).and_then(|&(_, at)| named.overrides().get(at));
+        over.map(|over| &over.limit).or_else(default).ok_or(Unresolved::NoDefault)
+    }
+
     /// The buckets that `self` decides by another rule than `old` did last, other than by a new
     /// default: each with the rule it has now.
     pub(crate) fn moved_since(&self, old: &Self) -> Vec<Question<Gcra>> {

@@ -1,0 +1,220 @@
+//! The rules of a door: which keys are counted, rewritten and limited, and how.
+
+use tollgate::Limits;
+use tollgate::algorithm::average;
+use tollgate::limits::{Faults, Source};
+
+use super::codec::Verdict;
+use super::pattern::{Found, Pattern, Patterns, Searcher, Slots, Template};
+use super::reader;
+
+/// How many rules a list can have.
+pub const RULES_MAX: usize = 1 << 10;
+/// How long a key can become by being rewritten; a rewrite that would make it longer is left out.
+pub const KEY_BYTES_MAX: usize = 8 << 10;
+
+/// What a key gets that no rule fits, unless the file says otherwise.
+pub(super) const DEFAULT_VERDICT: Verdict =
+    Verdict { over: false, rate: 0.0, limit: 1.0, period_secs: 1 };
+
+/// Rules for keys. There are none that cannot be applied: what is wrong with a file is told when
+/// it is read.
+#[derive(Debug)]
+pub struct Rules {
+    pub(super) counts: Vec<CountRule>,
+    pub(super) rewrites: Vec<Rewrite>,
+    pub(super) rules: Vec<Rule>,
+    pub(super) default: DefaultRule,
+    /// Those of `counts`, then those of `rewrites`: all that look at the key as it came.
+    pub(super) before: Patterns,
+    /// Those of `rules`.
+    pub(super) patterns: Patterns,
+}
+
+/// Counts uses under a key of its own.
+#[derive(Debug)]
+pub(super) struct CountRule {
+    pub(super) pattern: Pattern,
+    /// `None` for the key itself.
+    pub(super) key: Option<Template>,
+    /// What counts as over the limit in the statistics; nothing is refused.
+    pub(super) rule: average::Rule,
+}
+
+/// Replaces the part of a key that matches.
+#[derive(Debug)]
+pub(super) struct Rewrite {
+    pub(super) pattern: Pattern,
+    /// Keys that match this are left alone.
+    pub(super) unless: Option<Pattern>,
+    pub(super) to: Template,
+}
+
+/// Decides over the keys that match.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) pattern: Pattern,
+    pub(super) action: Action,
+    /// Whether uses are counted for statistics, under the key.
+    pub(super) stats: bool,
+}
+
+/// Decides over the keys that no rule fits.
+#[derive(Debug)]
+pub(super) struct DefaultRule {
+    pub(super) action: Action,
+    /// Whether uses are counted for statistics, under `default`.
+    pub(super) stats: bool,
+}
+
+/// How a key is decided over.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// By its average; kept under another key if there is a template.
+    Average(average::Rule, Option<Template>),
+    /// Always the same.
+    Fixed(Verdict),
+    /// By a named limit.
+    Named {
+        limit: Box<str>,
+        /// Whom it counts for.
+        id: Template,
+    },
+}
+
+impl Rules {
+    /// The rules that a file says. Refuses whatever it does not fully understand, and a limit that
+    /// is not among `limits`; then tells everything that is wrong.
+    ///
+    /// ```
+    /// use tollgate::Limits;
+    /// use tollgate::limits::Source;
+    /// use tollgate_protocol::udp::Rules;
+    ///
+    /// let text = "rules: [{match: '^ws global$', limit: 2500, period: 10}]";
+    /// Rules::parse(&Source { name: "rules.yaml", text }, &Limits::new())?;
+    ///
+    /// let text = "rules: [{match: '^ws (global$', limit: 2500, period: 10}]";
+    /// let faults = Rules::parse(&Source { name: "rules.yaml", text }, &Limits::new());
+    /// let faults = faults.err().ok_or("the bracket is not closed")?;
+    /// assert!(faults.to_string().starts_with("rules.yaml:1:21: unclosed group"), "{faults}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn parse(source: &Source<'_>, limits: &Limits) -> Result<Self, Faults> {
+        reader::read(source, limits)
+    }
+}
+
+/// What looking at a key needs, and keeps from one key to the next so as not to allocate.
+#[derive(Debug)]
+pub(super) struct Desk {
+    before: Searcher,
+    rules: Searcher,
+    slots: Slots,
+    /// The key, if it was rewritten, and room for the next one.
+    key: Vec<u8>,
+    next: Vec<u8>,
+    /// A key or id that a template made.
+    made: Vec<u8>,
+}
+
+impl Rules {
+    pub(super) fn desk(&self) -> Desk {
+        Desk {
+            before: self.before.searcher(),
+            rules: self.patterns.searcher(),
+            slots: Slots::default(),
+            key: Vec::new(),
+            next: Vec::new(),
+            made: Vec::new(),
+        }
+    }
+}
+
+impl Desk {
+    /// Counts a key and rewrites it: `count` gets every key that a use is to be counted under. True
+    /// if it was rewritten, into [`Self::rewritten`].
+    pub(super) fn rewrite(
+        &mut self,
+        rules: &Rules,
+        key: &[u8],
+        mut count: impl FnMut(average::Rule, &[u8]),
+    ) -> bool {
+        let Self { before, slots, made, .. } = self;
+        let mut first = None;
+        for place in rules.before.search(key, before) {
+            let Some(rule) = rules.counts.get(place) else {
+                first = Some(place.saturating_sub(rules.counts.len()));
+                break;
+            };
+            match &rule.key {
+                None => count(rule.rule, key),
+                Some(template) => {
+                    made.clear();
+                    if let Some(found) = rule.pattern.find(key, slots) {
+                        template.expand(&found, made);
+                        count(rule.rule, made);
+                    }
+                }
+            }
+        }
+        let Some(first) = first else { return false };
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        // Those before it did not match the key; those behind it may match what it makes of it.
+        for rewrite in rules.rewrites.iter().skip(first) {
+            self.apply(rewrite);
+        }
+        true
+    }
+
+    fn apply(&mut self, rewrite: &Rewrite) {
+        let Self { key, next, slots, .. } = self;
+        if rewrite.unless.as_ref().is_some_and(|unless| unless.is_match(key)) {
+            return;
+        }
+        let Some(found) = rewrite.pattern.find(key, slots) else { return };
+        let (before, after) = found.around();
+        next.clear();
+        next.extend_from_slice(before);
+        rewrite.to.expand(&found, next);
+        next.extend_from_slice(after);
+        if next.len() <= KEY_BYTES_MAX {
+            std::mem::swap(key, next);
+        }
+    }
+
+    /// The key that the last one was rewritten to.
+    pub(super) fn take_rewritten(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.key)
+    }
+
+    /// Gives the memory of a key back.
+    pub(super) fn put_back(&mut self, key: Vec<u8>) {
+        self.key = key;
+    }
+
+    /// The first rule that fits a key.
+    pub(super) fn rule<'r>(&mut self, rules: &'r Rules, key: &[u8]) -> Option<&'r Rule> {
+        let first = rules.patterns.search(key, &mut self.rules).next()?;
+        rules.rules.get(first)
+    }
+
+    /// What a template makes of a key that matches; of a key without a pattern all of it does.
+    pub(super) fn make(
+        &mut self,
+        template: &Template,
+        pattern: Option<&Pattern>,
+        key: &[u8],
+    ) -> &[u8] {
+        self.made.clear();
+        let found = match pattern {
+            Some(pattern) => pattern.find(key, &mut self.slots),
+            None => Some(Found::whole(key)),
+        };
+        if let Some(found) = found {
+            template.expand(&found, &mut self.made);
+        }
+        &self.made
+    }
+}

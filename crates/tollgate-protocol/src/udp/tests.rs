@@ -1,0 +1,132 @@
+use super::codec::{Verdict, write_stats, write_verdict};
+use super::pattern::{Found, GROUPS_MAX, Pattern, Patterns, Template, Wrong};
+
+fn printed(rate: f64) -> String {
+    let mut out = Vec::new();
+    write_verdict(&Verdict { over: false, rate, limit: 1.0, period_secs: 1 }, &mut out);
+    let text = String::from_utf8(out).unwrap();
+    text.strip_prefix("ok N ").unwrap().strip_suffix(" 1.0 1").unwrap().to_owned()
+}
+
+/// Taken from C's `printf("%.1f")`.
+const PRINTED_BY_C: [(f64, &str); 24] = [
+    (0.0, "0.0"),
+    (0.05, "0.1"),
+    (0.049_999_999_999_999_996, "0.0"),
+    (0.15, "0.1"),
+    (0.25, "0.2"),
+    (0.35, "0.3"),
+    (0.45, "0.5"),
+    (0.55, "0.6"),
+    (0.65, "0.7"),
+    (0.75, "0.8"),
+    (0.85, "0.8"),
+    (0.95, "0.9"),
+    (1.25, "1.2"),
+    (1.75, "1.8"),
+    (2.5, "2.5"),
+    (9.95, "9.9"),
+    (9.96, "10.0"),
+    (21.949_999_999_999_999, "21.9"),
+    (99.95, "100.0"),
+    (999.75, "999.8"),
+    (1e-300, "0.0"),
+    (5e-324, "0.0"),
+    (123_456_789.25, "123456789.2"),
+    (999_999_999_999.95, "999999999999.9"),
+];
+
+#[test]
+fn tenths_are_rounded_as_c_does() {
+    for (number, expected) in PRINTED_BY_C {
+        assert_eq!(printed(number), expected, "{number:e}");
+    }
+}
+
+#[test]
+fn tenths_are_rounded_as_the_standard_library_does() {
+    let mut random = tollgate_testkit::random::Random::new(1);
+    for _ in 0..500_000 {
+        let bits = random.below(1e12_f64.to_bits());
+        // Quarters and eighths are often exactly between two tenths.
+        let eighths = f64::from(u32::try_from(random.below(1 << 32)).unwrap()) / 8.0;
+        for number in [f64::from_bits(bits), eighths, eighths / 1e6] {
+            assert_eq!(printed(number), format!("{number:.1}"), "{number:e}");
+        }
+    }
+}
+
+#[test]
+fn nothing_but_digits_and_a_point_is_printed() {
+    for (number, expected) in [
+        (f64::NAN, "0.0"),
+        (f64::INFINITY, "1000000000000.0"),
+        (f64::NEG_INFINITY, "0.0"),
+        (f64::MAX, "1000000000000.0"),
+        (-0.0, "0.0"),
+        (-1.0, "0.0"),
+    ] {
+        assert_eq!(printed(number), expected);
+    }
+    let mut out = Vec::new();
+    write_verdict(
+        &Verdict { over: true, rate: f64::MAX, limit: f64::MAX, period_secs: u64::MAX },
+        &mut out,
+    );
+    assert_eq!(out, b"ok Y 1000000000000.0 1000000000000.0 2147483647");
+    let mut out = Vec::new();
+    write_stats(u64::MAX, 0, f64::NAN, b"", &mut out);
+    assert_eq!(out, b"n_req=18446744073709551615 n_over=0 last_max_rate=0 key=");
+}
+
+fn expand(pattern: &str, template: &str, key: &[u8]) -> Vec<u8> {
+    let pattern = Pattern::new(pattern).unwrap();
+    let template = Template::new(template, pattern.groups()).unwrap();
+    let mut slots = Default::default();
+    let mut out = Vec::new();
+    template.expand(&pattern.find(key, &mut slots).unwrap(), &mut out);
+    out
+}
+
+#[test]
+fn templates_take_groups() {
+    for (pattern, template, key, expected) in [
+        ("(a)(b)?", r"<$0|$1|\1|${1}2|$2>", "xa", "<a|a|a|a2|>"),
+        ("(?i)(PICARD)", "${1:lower}$1", "PiCard", "picardPiCard"),
+        ("x", r"$$1 \\1 plain", "x", r"$1 \1 plain"),
+        ("(.)$", "é$1", "é", "é\u{a9}"),
+    ] {
+        let expected =
+            if expected.ends_with('\u{a9}') { b"\xc3\xa9\xa9" } else { expected.as_bytes() };
+        assert_eq!(expand(pattern, template, key.as_bytes()), expected, "{template}");
+    }
+    let mut out = Vec::new();
+    Template::new("[$0]", 1).unwrap().expand(&Found::whole(b"key"), &mut out);
+    assert_eq!(out, b"[key]");
+}
+
+#[test]
+fn what_is_wrong_with_a_template_is_told() {
+    for (template, at) in
+        [("$", 0), ("é$x", 1), ("${1", 0), ("${a}", 0), ("${1:upper}", 0), (r"a\d", 1)]
+    {
+        let wrong = Template::new(template, 2).unwrap_err();
+        assert_eq!(wrong.at, Some(at), "{template}");
+        assert!(wrong.what.starts_with("expected a group such as $1"), "{}", wrong.what);
+    }
+    let wrong = Template::new("$2", 2).unwrap_err();
+    assert_eq!(wrong, Wrong { at: Some(0), what: "there is no group 2: match has one".into() });
+    assert!(Template::new(&"$1-".repeat(40), 2).is_err());
+}
+
+#[test]
+fn patterns_are_bounded() {
+    let wrong = Pattern::new(&"()".repeat(GROUPS_MAX)).unwrap_err();
+    assert_eq!(wrong.what, "has more than 15 groups");
+    assert!(Pattern::new(&"()".repeat(GROUPS_MAX - 1)).is_ok());
+    let wrong = Pattern::new("(?:a{1000}){1000}").unwrap_err();
+    assert_eq!(wrong.what, "takes more than 1048576 bytes when it is compiled");
+    let large = "a{9000}";
+    assert!(Pattern::new(large).is_ok());
+    assert!(Patterns::new(&[large; 200]).is_err());
+}

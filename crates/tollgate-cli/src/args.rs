@@ -15,7 +15,8 @@ use crate::client::args::RawClient;
 use crate::client::{self, Client};
 use crate::error::Error;
 use crate::files::Files;
-use crate::replay;
+use crate::replay::args::{REPLAY_HELP, RawReplay};
+use crate::replay::{self, Replay};
 
 const ABOUT: &str = "An exact rate limiter: check limits files, try them, replay traffic";
 
@@ -52,43 +53,6 @@ EXAMPLES
 EXIT CODES
   0  the files are good
   2  they are not, or cannot be read";
-
-const REPLAY_HELP: &str = "\
-Time is what each line says it is, so a replay takes no longer than the arithmetic, and the same
-input always gives the same output.
-
-EXAMPLES
-  tollgate replay limits --limits limits.yaml < asks.jsonl > answers.jsonl";
-
-const REPLAY_LIMITS_HELP: &str = r#"INPUT
-  {"at":0,"op":"spend","limit":"NewOrdersPerAccount","id":"12345678","cost":1}
-      `at`    nanoseconds since an epoch of your choice; it may step backwards
-      `op`    spend, check, refund or reset
-      `id`    a string or a whole number
-      `cost`  a whole number of tokens; 1 if left out
-  {"at":0,"op":"transaction","asks":[{"limit":"..","id":"..","cost":1,"mode":"check-and-spend"}]}
-      `mode`  check-and-spend, check-only or spend-only; the first if left out
-  {"at":0,"op":"reload","limits":"new.yaml","overrides":"new-overrides.yaml"}
-
-OUTPUT
-  {"allowed":true,"remaining":299,"retry_in":0,"reset_in":36000000000,
-   "limit":"NewOrdersPerAccount","id":"12345678","bucket":"6:12345678"}      (on one line)
-      `allowed`   of a refund: whether anything was given back
-      `retry_in`  nanoseconds until the same ask would pass
-      `reset_in`  nanoseconds until the bucket is full
-      A transaction is answered by the ask that decided it.
-  {"reloaded":true}
-  {"error":".."}
-      The line could not be decided. Nothing was spent, and the replay goes on.
-
-EXAMPLES
-  tollgate replay limits --limits limits.yaml < asks.jsonl
-  echo '{"at":0,"op":"spend","limit":"NewOrdersPerAccount","id":1}' |
-    tollgate replay limits --limits limits.yaml
-
-EXIT CODES
-  0  the input is at its end
-  2  the limits files are not good, or cannot be read"#;
 
 const ASK_HELP: &str = "\
 Without one of the commands nothing is asked of a server: the buckets begin full, time begins at 0
@@ -148,15 +112,8 @@ enum RawCommand {
     },
 }
 
-#[derive(Debug, Subcommand)]
-enum RawReplay {
-    /// Decide asks by name: JSON lines in, one JSON line out for each
-    #[command(after_help = REPLAY_LIMITS_HELP)]
-    Limits(RawFiles),
-}
-
 #[derive(Debug, Args)]
-struct RawFiles {
+pub(crate) struct RawFiles {
     /// The file that says what each limit allows
     #[arg(long, value_name = "FILE")]
     limits: PathBuf,
@@ -230,7 +187,7 @@ pub(crate) fn parse_length(text: &str) -> Result<Nanos, String> {
 #[derive(Debug)]
 pub(crate) enum Command {
     Check(Check),
-    ReplayLimits(Files),
+    Replay(Replay),
     Ask(Ask),
     Client(Client),
     Bench(Trial),
@@ -246,7 +203,7 @@ impl Command {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let exit = match self {
             Self::Check(check) => check::run(&check),
-            Self::ReplayLimits(files) => replay::run(&files),
+            Self::Replay(replay) => replay::run(&replay),
             Self::Ask(ask) => ask::run(&ask),
             Self::Client(client) => client::run(&client),
             Self::Bench(trial) => bench::run(&trial),
@@ -259,7 +216,7 @@ impl From<RawCommand> for Command {
     fn from(raw: RawCommand) -> Self {
         match raw {
             RawCommand::Check(raw) => Self::Check(raw.into()),
-            RawCommand::Replay { what: RawReplay::Limits(raw) } => Self::ReplayLimits(raw.into()),
+            RawCommand::Replay { what } => Self::Replay(what.into()),
             RawCommand::Ask { client: Some(raw), .. } => Self::Client(raw.into()),
             RawCommand::Ask { client: None, offline: Some(raw) } => Self::Ask(raw.into()),
             RawCommand::Ask { client: None, offline: None } => {

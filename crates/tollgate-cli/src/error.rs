@@ -9,6 +9,7 @@ use tollgate::limits::Faults;
 
 use crate::client::Failure;
 use crate::output::say;
+use crate::replay::BadRow;
 
 /// How a command ended. Scripts rely on the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub(crate) enum Error {
     Memory(#[source] io::Error),
     #[error("replacing the limits")]
     Reload(#[from] tollgate::algorithm::book::BookFull),
+    #[error("line {number} of standard input: {bad}")]
+    Row { number: u64, bad: BadRow },
     #[error("reading standard input")]
     Input(#[source] io::Error),
     #[error("writing to standard output")]

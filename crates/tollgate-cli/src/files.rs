@@ -79,13 +79,14 @@ pub(crate) fn starter() -> Result<Limits, Error> {
 }
 
 /// What is in a file, and what to call it.
-struct Text {
+pub(crate) struct Text {
     name: String,
     text: String,
 }
 
 impl Text {
-    fn read(what: &'static str, path: &Path) -> Result<Self, Error> {
+    /// What is in the file at `path`, of which there is no more than any file may have and one byte.
+    pub(crate) fn read(what: &'static str, path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::Read { what, path: path.to_owned(), source };
         // One byte more than there may be, so that a larger file is refused as such.
         let bytes_max = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
@@ -100,7 +101,8 @@ impl Text {
         Ok(Self { name: path.display().to_string(), text })
     }
 
-    fn source(&self) -> Source<'_> {
+    /// What there is to parse.
+    pub(crate) fn source(&self) -> Source<'_> {
         Source { name: &self.name, text: &self.text }
     }
 }

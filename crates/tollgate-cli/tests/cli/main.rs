@@ -13,6 +13,8 @@ mod fake;
 mod help;
 mod program;
 mod replay;
+mod replay_doors;
 mod replay_errors;
 mod replay_reload;
+mod replay_rows;
 mod vectors;

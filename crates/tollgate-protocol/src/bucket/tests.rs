@@ -142,7 +142,7 @@ fn ten_million_mutated_lines_do_no_harm() {
             let at = random.index(stream.len());
             stream[at] = u8::try_from(random.below(256)).unwrap();
         }
-        tried += stream.iter().filter(|byte| **byte == b'\n').count();
+        tried += stream.split(|byte| *byte == b'\n').skip(1).count();
         fuzz_one(&stream);
     }
 }

@@ -26,6 +26,7 @@ const RESTRICTED: [Restricted; 9] = [
             ("crates/tollgate/src/store/prefetch.rs", "a prefetch reads nothing and saves a cache miss per key"),
             ("crates/tollgate/tests/allocations.rs", "an allocator that counts cannot be written otherwise"),
             ("crates/tollgate-protocol/tests/stream_allocations.rs", "an allocator that counts cannot be written otherwise"),
+            ("crates/tollgate-protocol/tests/udp_allocations.rs", "an allocator that counts cannot be written otherwise"),
         ],
     },
     Restricted { tokens: &["Instant", ":", ":", "now"], remedy: NOW, allowed: CLOCK },

@@ -9,7 +9,7 @@ use tollgate::store::{Fingerprint, Question};
 use tollgate::{Keyed, Limiter, Moment};
 
 use super::check::Check;
-use super::codec::{self, Body, Verdict};
+use super::codec::{self, Body, Request, Verdict};
 use super::pattern::{Pattern, Template};
 use super::rules::{Action, DEFAULT_VERDICT, Desk, Rules};
 use super::statistics::Statistics;
@@ -137,8 +137,8 @@ impl DatagramDoor for Door {
         let live = self.live.read();
         let mut room = live.enter();
         let mut visit = Visit { door: self, rules: &live.rules, room: &mut room, now };
-        for (datagram, request) in requests.iter().enumerate() {
-            visit.take(requests, datagram, request, replies, counts);
+        for datagram in 0..requests.len() {
+            visit.take(requests, datagram, replies, counts);
         }
         visit.flush(requests, replies, counts);
         live.leave(room);
@@ -159,42 +159,26 @@ impl Visit<'_> {
         &mut self,
         requests: &[&[u8]],
         datagram: usize,
-        bytes: &[u8],
         replies: &mut Replies,
         counts: &mut Counts,
     ) {
-        let mut wait = |prefix: &[u8], reply, room: &mut Room| {
-            room.waiting.push(Waiting { datagram, prefix: prefix.len(), reply });
-        };
+        let bytes = requests.get(datagram).copied().unwrap_or_default();
         if bytes.len() > Door::REQUEST_BYTES_MAX {
             counts.ignored = counts.ignored.saturating_add(1);
-            return wait(&[], Reply::Silence, self.room);
+            return self.wait(datagram, &[], Reply::Silence);
         }
-        let Some(request) = codec::parse(bytes) else {
-            counts.malformed = counts.malformed.saturating_add(1);
-            return wait(&[], Reply::Silence, self.room);
+        let Some(Request { prefix, body }) = codec::parse(bytes) else {
+            return self.refuse(datagram, counts);
         };
-        let check = match request.body {
-            Body::CheckLimit(json) => match Check::parse(json) {
-                Some(check) => Some(check),
-                None => {
-                    counts.malformed = counts.malformed.saturating_add(1);
-                    return wait(&[], Reply::Silence, self.room);
-                }
-            },
-            _ => None,
-        };
-        counts.requests = counts.requests.saturating_add(1);
-        let prefix = request.prefix;
-        match request.body {
+        match body {
             Body::OverLimit(key) => {
                 let planned = self.plan(key);
-                wait(prefix, Reply::Verdict(planned), self.room);
+                self.wait(datagram, prefix, Reply::Verdict(planned));
                 if self.room.questions.len() >= QUESTIONS_MAX {
                     self.flush(requests, replies, counts);
                 }
             }
-            Body::Ping => wait(prefix, Reply::Pong, self.room),
+            Body::Ping => self.wait(datagram, prefix, Reply::Pong),
             // These see what those before them did, so those are answered first.
             Body::Stats(key) => {
                 self.flush(requests, replies, counts);
@@ -204,13 +188,24 @@ impl Visit<'_> {
                 self.flush(requests, replies, counts);
                 self.tell_size(prefix, replies);
             }
-            Body::CheckLimit(_) => {
+            Body::CheckLimit(json) => {
+                let Some(check) = Check::parse(json) else {
+                    return self.refuse(datagram, counts);
+                };
                 self.flush(requests, replies, counts);
-                if let Some(check) = check {
-                    self.check(prefix, &check, replies, counts);
-                }
+                self.check(prefix, &check, replies, counts);
             }
         }
+        counts.requests = counts.requests.saturating_add(1);
+    }
+
+    fn refuse(&mut self, datagram: usize, counts: &mut Counts) {
+        counts.malformed = counts.malformed.saturating_add(1);
+        self.wait(datagram, &[], Reply::Silence);
+    }
+
+    fn wait(&mut self, datagram: usize, prefix: &[u8], reply: Reply) {
+        self.room.waiting.push(Waiting { datagram, prefix: prefix.len(), reply });
     }
 
     fn tell_stats(&self, prefix: &[u8], key: &[u8], replies: &mut Replies) {

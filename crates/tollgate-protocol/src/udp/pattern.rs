@@ -38,8 +38,8 @@ pub(super) struct Pattern {
 impl Pattern {
     pub(super) fn new(text: &str) -> Result<Self, Wrong> {
         let config = Config::new().nfa_size_limit(Some(PATTERN_BYTES_MAX));
-        let builder = || Regex::builder().syntax(ascii()).clone();
-        let regex = builder().configure(config).build(text).map_err(|error| wrong(text, &error))?;
+        let regex = Regex::builder().syntax(ascii()).configure(config).build(text);
+        let regex = regex.map_err(|error| wrong(text, &error))?;
         let pattern = Self { regex };
         if pattern.groups() > GROUPS_MAX {
             let what = format!("has more than {} groups", GROUPS_MAX.saturating_sub(1));
@@ -83,9 +83,7 @@ fn wrong(text: &str, error: &BuildError) -> Wrong {
         other => (0, other.to_string()),
     };
     let at = text.get(..offset).map(|before| before.chars().count());
-    // Some kinds are told in more than one sentence.
-    let what = kind.split(['\n', ',']).next().unwrap_or_default().to_owned();
-    Wrong { at, what }
+    Wrong { at, what: kind }
 }
 
 /// A match, with its groups.
@@ -99,9 +97,8 @@ impl<'k> Found<'k> {
     /// All of a key, without groups.
     pub(super) fn whole(key: &'k [u8]) -> Self {
         let mut slots = [None; 2 * GROUPS_MAX];
-        if let [start, end, ..] = &mut slots {
-            (*start, *end) = (NonMaxUsize::new(0), NonMaxUsize::new(key.len()));
-        }
+        let [start, end, ..] = &mut slots;
+        (*start, *end) = (NonMaxUsize::new(0), NonMaxUsize::new(key.len()));
         Self { key, slots }
     }
 
@@ -142,19 +139,17 @@ impl Patterns {
     /// Expressions that are right by themselves; together they may be too many.
     pub(super) fn new(texts: &[&str]) -> Result<Self, Wrong> {
         if texts.is_empty() {
-            return Ok(Self { regex: None });
+            return Ok(Self::none());
         }
         let config = Config::new()
             .match_kind(MatchKind::All)
             .which_captures(regex_automata::nfa::thompson::WhichCaptures::None)
             .nfa_size_limit(Some(PATTERNS_BYTES_MAX));
-        match Regex::builder().syntax(ascii()).configure(config).build_many(texts) {
-            Ok(regex) => Ok(Self { regex: Some(regex) }),
-            Err(_) => {
-                let what = format!("take more than {PATTERNS_BYTES_MAX} bytes when compiled");
-                Err(Wrong { at: None, what })
-            }
-        }
+        let regex = Regex::builder().syntax(ascii()).configure(config).build_many(texts);
+        // Each of them was built before, so nothing but their size can be wrong.
+        let what = |_| format!("take more than {PATTERNS_BYTES_MAX} bytes when compiled");
+        let regex = regex.map_err(|error| Wrong { at: None, what: what(error) })?;
+        Ok(Self { regex: Some(regex) })
     }
 
     pub(super) fn none() -> Self {
@@ -272,7 +267,8 @@ struct Reference {
     length: usize,
 }
 
-const REFERENCES: &str = "expected a group such as $1, ${1} or ${1:lower}, or $$ for a dollar sign";
+/// What is wrong with a `$` or a backslash that no group follows.
+pub(super) const NO_REFERENCE: &str = "no group is meant by this";
 
 impl Reference {
     fn read(text: &str) -> Result<Self, String> {
@@ -284,20 +280,20 @@ impl Reference {
                 Ok(Self { part: Part::Group(number), length: 2 })
             }
             [b'$', b'{', ..] => Self::read_braces(text),
-            _ => Err(REFERENCES.to_owned()),
+            _ => Err(NO_REFERENCE.to_owned()),
         }
     }
 
     fn read_braces(text: &str) -> Result<Self, String> {
         let inside = text.strip_prefix("${").and_then(|rest| rest.split_once('}'));
-        let (inside, _) = inside.ok_or(REFERENCES)?;
+        let (inside, _) = inside.ok_or(NO_REFERENCE)?;
         let (number, is_lower) = match inside.split_once(':') {
             Some((number, "lower")) => (number, true),
-            Some(_) => return Err(REFERENCES.to_owned()),
+            Some(_) => return Err(NO_REFERENCE.to_owned()),
             None => (inside, false),
         };
         if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(REFERENCES.to_owned());
+            return Err(NO_REFERENCE.to_owned());
         }
         let number = number.parse().unwrap_or(usize::MAX);
         let part = if is_lower { Part::Lower(number) } else { Part::Group(number) };

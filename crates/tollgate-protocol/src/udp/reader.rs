@@ -9,7 +9,7 @@ use tollgate::limits::document::{
 use tollgate::limits::{Faults, IdBuffer, NamedLimit, Source};
 
 use super::codec::{Verdict, whole};
-use super::pattern::{Pattern, Patterns, Template, Wrong};
+use super::pattern::{NO_REFERENCE, Pattern, Patterns, Template, Wrong};
 use super::rules::{
     Action, CountRule, DEFAULT_VERDICT, DefaultRule, RULES_MAX, Rewrite, Rule, Rules,
 };
@@ -26,6 +26,9 @@ const EXPECTED: &str =
     "expected lists such as `rules: [{match: ^ws global$, limit: 22, period: 20}]`";
 const EXPECTED_PATTERN: &str = "expected a regular expression such as '^ws global$'";
 const EXPECTED_KEY: &str = "expected a key such as 'ws global', or with a group 'ws $1'";
+
+const EXPECTED_REFERENCE: &str =
+    r"expected a group such as $1, ${1} or ${1:lower}; $$ is a dollar sign, \\ a backslash";
 
 /// More uses than this in [`COUNT_PERIOD_SECS`] are over the limit in the statistics of a count rule.
 const COUNT_LIMIT: f64 = 3.0;
@@ -103,7 +106,7 @@ impl Draft {
         Some(Rules {
             counts: self.counts,
             rewrites: self.rewrites,
-            rules: self.rules,
+            deciding: self.rules,
             default: self.default.unwrap_or_default(),
             before: before?,
             patterns: patterns?,
@@ -118,7 +121,7 @@ impl Rules {
         Self {
             counts: Vec::new(),
             rewrites: Vec::new(),
-            rules: Vec::new(),
+            deciding: Vec::new(),
             default: DefaultRule::default(),
             before: patterns(),
             patterns: patterns(),
@@ -411,7 +414,8 @@ fn template(
     match Template::new(text, groups.unwrap_or(usize::MAX)) {
         Ok(template) => Some(Some(template)),
         Err(wrong) => {
-            refuse(pair, text, wrong, expected, report);
+            let help = if wrong.what == NO_REFERENCE { EXPECTED_REFERENCE } else { expected };
+            refuse(pair, text, wrong, help, report);
             None
         }
     }
@@ -420,15 +424,11 @@ fn template(
 /// Points at the character that is wrong, if the text stands in the file as it is.
 fn refuse(pair: &Pair<'_>, text: &str, wrong: Wrong, help: &str, report: &mut Report<'_>) {
     let span = pair.value.span;
-    let quotes = match &pair.value.value {
-        Value::Scalar { is_plain: true, .. } => 0_u32,
-        _ => 1,
-    };
-    let length = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
-    let is_as_written = span.length == length.saturating_add(quotes.saturating_mul(2));
+    let is_plain = matches!(&pair.value.value, Value::Scalar { is_plain: true, .. });
+    let inside = Span { column: span.column.saturating_add(u32::from(!is_plain)), ..span };
     match wrong.at.and_then(|at| u32::try_from(at).ok()) {
-        Some(at) if is_as_written => {
-            let column = span.column.saturating_add(quotes).saturating_add(at);
+        Some(at) if report.has_text_at(inside, text) => {
+            let column = inside.column.saturating_add(at);
             report.fault(Span { column, length: 1, ..span }, wrong.what, help);
         }
         Some(_) => report.fault(span, wrong.what, help),

@@ -120,7 +120,7 @@ fn headphones_under_many_names_are_one() {
     for key in [
         "ws ua=Headphones/0.5",
         "anything hEADpHONES at all",
-        "ws ua=python-headphones/0.7.3",
+        "ws ua=python-headphones/0.7.4",
         "ws ua=python-musicbrainz-ngs/0.5devMODIFIED",
         "ws ua=python-musicbrainzngs/0.12devMODIFIED x",
     ] {

@@ -163,6 +163,15 @@ impl<'a> Report<'a> {
         });
     }
 
+    /// Whether `text` stands at `span` as it is: then it can be pointed at a part of it.
+    pub fn has_text_at(&self, span: Span, text: &str) -> bool {
+        let mut lines = Lines { rest: Some(self.text), line: "", number: 0 };
+        lines.advance_to(span.line);
+        let column = usize::try_from(span.column).unwrap_or(usize::MAX).saturating_sub(1);
+        let mut written = lines.line.chars().skip(column);
+        text.chars().all(|c| written.next() == Some(c))
+    }
+
     /// The faults from top to bottom, each with the line it is about.
     fn finish(mut self) -> Vec<Fault> {
         self.faults.sort_by_key(|fault| (fault.line, fault.column));

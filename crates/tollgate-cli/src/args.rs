@@ -6,17 +6,27 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate::Nanos;
 use tollgate::limits::parse_duration;
+use tollgate_server::settings::ControlSetting;
 
 use crate::ask::{self, Ask};
+use crate::bench::args::{BENCH_HELP, RawBench};
+use crate::bench::{self, Trial};
 use crate::check::{self, Check};
+use crate::client::args::RawClient;
+use crate::client::{self, Client};
 use crate::error::Error;
 use crate::files::Files;
-use crate::replay;
+use crate::replay::args::{REPLAY_HELP, RawReplay};
+use crate::replay::{self, Replay};
+use crate::serve::{self, Serve};
+use crate::stats;
 
-const ABOUT: &str = "An exact rate limiter: check limits files, try them, replay traffic";
+const ABOUT: &str = "An exact rate limiter: serve limits, check their files, ask, replay traffic";
 
 const MAIN_HELP: &str = "\
 EXAMPLES
+  tollgate serve
+      answer on every door of this machine, with limits to try
   tollgate ask NewOrdersPerAccount 12345678
       try the limits that come with the program
   tollgate check --limits limits.yaml --overrides overrides.yaml
@@ -27,7 +37,26 @@ EXAMPLES
 EXIT CODES
   0  fine, or allowed
   1  denied
-  2  the arguments, the files or the ask are wrong";
+  2  the arguments, the files or the ask are wrong
+  3  a server was not reached, or did not answer";
+
+const SERVE_HELP: &str = "\
+Without arguments every door is open on loopback, with limits, rules and buckets to try; each door
+is told on standard output as one line, such as `listening udp 127.0.0.1:2000`. Port 0 is any free
+port.
+
+Every option can also stand in the settings file and in the environment: --udp-allow is
+TOLLGATE_UDP_ALLOW there. `tollgate config` prints all of them, with their defaults.
+
+EXAMPLES
+  tollgate serve --limits limits.yaml --state /var/lib/tollgate
+  tollgate serve --udp 10.0.0.5:2000 --udp-allow 10.0.0.0/8 --rules rules.yaml --bucket off
+  tollgate config > tollgate.yaml && tollgate serve --config tollgate.yaml
+
+SIGNALS
+  HUP        read the files again; what was spent stays spent
+  TERM, INT  answer what was received, save, and stop
+  USR1       write the counters to the log";
 
 const CHECK_HELP: &str = "\
 Prints each limit with its number in bucket keys, the format of its ids, what it allows, and how
@@ -48,45 +77,9 @@ EXIT CODES
   0  the files are good
   2  they are not, or cannot be read";
 
-const REPLAY_HELP: &str = "\
-Time is what each line says it is, so a replay takes no longer than the arithmetic, and the same
-input always gives the same output.
-
-EXAMPLES
-  tollgate replay limits --limits limits.yaml < asks.jsonl > answers.jsonl";
-
-const REPLAY_LIMITS_HELP: &str = r#"INPUT
-  {"at":0,"op":"spend","limit":"NewOrdersPerAccount","id":"12345678","cost":1}
-      `at`    nanoseconds since an epoch of your choice; it may step backwards
-      `op`    spend, check, refund or reset
-      `id`    a string or a whole number
-      `cost`  a whole number of tokens; 1 if left out
-  {"at":0,"op":"transaction","asks":[{"limit":"..","id":"..","cost":1,"mode":"check-and-spend"}]}
-      `mode`  check-and-spend, check-only or spend-only; the first if left out
-  {"at":0,"op":"reload","limits":"new.yaml","overrides":"new-overrides.yaml"}
-
-OUTPUT
-  {"allowed":true,"remaining":299,"retry_in":0,"reset_in":36000000000,
-   "limit":"NewOrdersPerAccount","id":"12345678","bucket":"6:12345678"}      (on one line)
-      `allowed`   of a refund: whether anything was given back
-      `retry_in`  nanoseconds until the same ask would pass
-      `reset_in`  nanoseconds until the bucket is full
-      A transaction is answered by the ask that decided it.
-  {"reloaded":true}
-  {"error":".."}
-      The line could not be decided. Nothing was spent, and the replay goes on.
-
-EXAMPLES
-  tollgate replay limits --limits limits.yaml < asks.jsonl
-  echo '{"at":0,"op":"spend","limit":"NewOrdersPerAccount","id":1}' |
-    tollgate replay limits --limits limits.yaml
-
-EXIT CODES
-  0  the input is at its end
-  2  the limits files are not good, or cannot be read"#;
-
 const ASK_HELP: &str = "\
-Nothing is asked of a server: the buckets begin full, time begins at 0 and passes only by --every.
+Without one of the commands nothing is asked of a server: the buckets begin full, time begins at 0
+and passes only by --every. A limit with the name of a command is asked behind `--`.
 
 EXAMPLES
   tollgate ask NewOrdersPerAccount 12345678 --times 301
@@ -95,11 +88,14 @@ EXAMPLES
       does one login every ten seconds get through?
   tollgate ask --limits limits.yaml LoginsPerUser ada --explain
       which limit applies, where it is written, and the arithmetic
+  tollgate ask udp over_limit ws ip=74.11.99.155
+      ask a server; see `tollgate ask udp --help`
 
 EXIT CODES
   0  the last ask was allowed
   1  the last ask was denied
-  2  the arguments, the files or the ask are wrong";
+  2  the arguments, the files or the ask are wrong
+  3  a server was not reached, or did not answer";
 
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, about = ABOUT, after_help = MAIN_HELP)]
@@ -111,6 +107,20 @@ struct Raw {
 
 #[derive(Debug, Subcommand)]
 enum RawCommand {
+    /// Answer clients: the UDP rate limiter, the token-bucket server, Throttr
+    #[command(after_help = SERVE_HELP)]
+    Serve(Serve),
+    /// Print the settings file that says what is built in: every setting, explained
+    Config,
+    /// Print the counters of a running server
+    Stats {
+        /// The control socket of the server [default: the one that a server has]
+        #[arg(long, env = "TOLLGATE_CONTROL", value_name = "PATH", hide_env = true)]
+        control: Option<PathBuf>,
+        /// How to print them
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
     /// Find every mistake in limits files, or say what they change
     #[command(after_help = CHECK_HELP)]
     Check(RawCheck),
@@ -121,20 +131,26 @@ enum RawCommand {
         #[command(subcommand)]
         what: RawReplay,
     },
-    /// Try limits by hand, without a server
-    #[command(after_help = ASK_HELP)]
-    Ask(RawAsk),
-}
-
-#[derive(Debug, Subcommand)]
-enum RawReplay {
-    /// Decide asks by name: JSON lines in, one JSON line out for each
-    #[command(after_help = REPLAY_LIMITS_HELP)]
-    Limits(RawFiles),
+    /// Try limits by hand, without a server; or ask a server
+    #[command(after_help = ASK_HELP, disable_help_subcommand = true)]
+    #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+    Ask {
+        #[command(subcommand)]
+        client: Option<RawClient>,
+        #[command(flatten)]
+        offline: Option<RawAsk>,
+    },
+    /// Measure a server
+    #[command(after_help = BENCH_HELP, disable_help_subcommand = true)]
+    #[command(subcommand_required = true, arg_required_else_help = true)]
+    Bench {
+        #[command(subcommand)]
+        what: RawBench,
+    },
 }
 
 #[derive(Debug, Args)]
-struct RawFiles {
+pub(crate) struct RawFiles {
     /// The file that says what each limit allows
     #[arg(long, value_name = "FILE")]
     limits: PathBuf,
@@ -180,7 +196,7 @@ struct RawAsk {
     #[arg(value_parser = clap::value_parser!(u64).range(1..=ask::TIMES_MAX))]
     times: u64,
     /// How much time passes between two asks, such as 10s [default: none]
-    #[arg(long, value_name = "DURATION", value_parser = parse_every)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_length)]
     every: Option<Nanos>,
     /// Say which limit applies and why, and the arithmetic of one more ask
     #[arg(long)]
@@ -199,16 +215,22 @@ pub(crate) enum Format {
     Json,
 }
 
-fn parse_every(text: &str) -> Result<Nanos, String> {
+/// The length of time that is typed. Refuses what is no duration, with advice.
+pub(crate) fn parse_length(text: &str) -> Result<Nanos, String> {
     parse_duration(text).map_err(|error| format!("it {error}: write it like 10s, 1.5h or 1h30m"))
 }
 
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) enum Command {
+    Serve(Serve),
+    Config,
+    Stats(PathBuf, Format),
     Check(Check),
-    ReplayLimits(Files),
+    Replay(Replay),
     Ask(Ask),
+    Client(Client),
+    Bench(Trial),
 }
 
 impl Command {
@@ -220,9 +242,14 @@ impl Command {
     /// Does it, and says how the process ends.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let exit = match self {
+            Self::Serve(arguments) => serve::serve(&arguments),
+            Self::Config => serve::config(),
+            Self::Stats(control, format) => stats::run(&control, format),
             Self::Check(check) => check::run(&check),
-            Self::ReplayLimits(files) => replay::run(&files),
+            Self::Replay(replay) => replay::run(&replay),
             Self::Ask(ask) => ask::run(&ask),
+            Self::Client(client) => client::run(&client),
+            Self::Bench(trial) => bench::run(&trial),
         };
         exit.map(Into::into)
     }
@@ -231,9 +258,19 @@ impl Command {
 impl From<RawCommand> for Command {
     fn from(raw: RawCommand) -> Self {
         match raw {
+            RawCommand::Serve(arguments) => Self::Serve(arguments),
+            RawCommand::Config => Self::Config,
+            RawCommand::Stats { control, format } => {
+                Self::Stats(control.unwrap_or_else(ControlSetting::usual_path), format)
+            }
             RawCommand::Check(raw) => Self::Check(raw.into()),
-            RawCommand::Replay { what: RawReplay::Limits(raw) } => Self::ReplayLimits(raw.into()),
-            RawCommand::Ask(raw) => Self::Ask(raw.into()),
+            RawCommand::Replay { what } => Self::Replay(what.into()),
+            RawCommand::Ask { client: Some(raw), .. } => Self::Client(raw.into()),
+            RawCommand::Ask { client: None, offline: Some(raw) } => Self::Ask(raw.into()),
+            RawCommand::Ask { client: None, offline: None } => {
+                unreachable!("LIMIT is required where there is no command")
+            }
+            RawCommand::Bench { what } => Self::Bench(what.into()),
         }
     }
 }

@@ -2,12 +2,15 @@
 
 use std::error::Error as _;
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tollgate::limits::Faults;
+use tollgate_server::settings::ValueError;
+use tollgate_server::{LoadError, RunError, StartError, StatsError};
 
+use crate::client::Failure;
 use crate::output::say;
+use crate::replay::BadRow;
 
 /// How a command ended. Scripts rely on the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub(crate) enum Exit {
     Denied = 1,
     /// The arguments, the files or the ask are wrong.
     Mistake = 2,
+    /// A server was not reached, or did not answer.
+    Unreachable = 3,
 }
 
 impl From<Exit> for ExitCode {
@@ -29,20 +34,28 @@ impl From<Exit> for ExitCode {
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("reading the {what} from {}", path.display())]
-    Read { what: &'static str, path: PathBuf, source: io::Error },
-    #[error("reading the {what} from {}: byte {at} is not UTF-8; save the file as UTF-8", path.display())]
-    NotText { what: &'static str, path: PathBuf, at: usize },
+    #[error(transparent)]
+    Read(#[from] tollgate_server::ReadError),
     #[error("{faults}")]
     Faults { faults: Faults, is_old: bool },
     #[error(transparent)]
     Ask(#[from] tollgate::Mistake),
     #[error("{times} asks {every} apart take longer than time lasts (292 years): use fewer")]
     TooLate { times: u64, every: tollgate::Nanos },
+    #[error(transparent)]
+    Client(#[from] Failure),
+    #[error("{name} is `{text}`: {source}")]
+    Setting { name: String, text: String, source: ValueError },
+    #[error(transparent)]
+    Serve(#[from] RunError),
+    #[error(transparent)]
+    Stats(#[from] StatsError),
     #[error("reserving memory for the buckets")]
     Memory(#[source] io::Error),
     #[error("replacing the limits")]
     Reload(#[from] tollgate::algorithm::book::BookFull),
+    #[error("line {number} of standard input: {bad}")]
+    Row { number: u64, bad: BadRow },
     #[error("reading standard input")]
     Input(#[source] io::Error),
     #[error("writing to standard output")]
@@ -54,12 +67,17 @@ impl Error {
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             // Each begins with where it is, so that an editor can go there.
-            Self::Faults { faults, is_old } => {
-                say(format_args!("{faults}\n\nerror: {}", mend(faults, *is_old)));
+            Self::Faults { faults, is_old } => tell(faults, *is_old),
+            Self::Serve(RunError::Start(StartError::Load(LoadError::Faults(faults)))) => {
+                tell(faults, false);
             }
             other => say(format_args!("error: {}", other.with_causes())),
         }
-        Exit::Mistake.into()
+        match self {
+            Self::Client(failure) => failure.exit().into(),
+            Self::Stats(StatsError::Unreachable { .. }) => Exit::Unreachable.into(),
+            _ => Exit::Mistake.into(),
+        }
     }
 
     /// What was being done, and why it failed, in one text.
@@ -74,6 +92,10 @@ impl Error {
         }
         text
     }
+}
+
+fn tell(faults: &Faults, is_old: bool) {
+    say(format_args!("{faults}\n\nerror: {}", mend(faults, is_old)));
 }
 
 fn mend(faults: &Faults, is_old: bool) -> String {

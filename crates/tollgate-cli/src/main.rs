@@ -3,11 +3,15 @@
 mod answer;
 mod args;
 mod ask;
+mod bench;
 mod check;
+mod client;
 mod error;
 mod files;
 mod output;
 mod replay;
+mod serve;
+mod stats;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,6 @@
 //! `tollgate serve` and `tollgate config`: the server, and its settings.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, FromArgMatches};

@@ -1,7 +1,8 @@
 //! `tollgate stats`: the counters of a running server.
 
+use std::path::Path;
+
 use tollgate_server::read_stats;
-use tollgate_server::settings::ControlSetting;
 use tollgate_server::stats::{DoorStats, Stats, Store};
 
 use crate::args::Format;
@@ -9,9 +10,8 @@ use crate::error::{Error, Exit};
 use crate::output::Output;
 
 /// Prints the counters of the server that listens at `control`.
-pub(crate) fn run(control: &ControlSetting, format: Format) -> Result<Exit, Error> {
-    let path = control.path().ok_or(Error::NoControl)?;
-    let stats = read_stats(&path)?;
+pub(crate) fn run(control: &Path, format: Format) -> Result<Exit, Error> {
+    let stats = read_stats(control)?;
     let mut output = Output::new();
     match format {
         Format::Json => output.json(&stats)?,
@@ -38,7 +38,15 @@ fn print(stats: &Stats, output: &mut Output) -> Result<(), Error> {
             dropped,
         } = door.counts;
         let counts = [
-            requests, allowed, denied, ignored, malformed, connections, accepted, refused, dropped,
+            requests,
+            allowed,
+            denied,
+            ignored,
+            malformed,
+            connections,
+            accepted,
+            refused,
+            dropped,
         ];
         let words = [name.clone(), door.address.to_string()].into_iter();
         words.chain(counts.map(|count| count.to_string())).collect()
@@ -87,9 +95,11 @@ fn table(head: &[&str], rows: Vec<Vec<String>>, output: &mut Output) -> Result<(
     for row in &rows {
         let mut line = String::new();
         for (column, word) in row.iter().enumerate() {
-            let is_word = !rows[1..].iter().all(|row| row[column].bytes().all(|b| b.is_ascii_digit()));
+            let is_word =
+                !rows[1..].iter().all(|row| row[column].bytes().all(|b| b.is_ascii_digit()));
             let width = width(column);
-            line += &if is_word { format!("{word:<width$}  ") } else { format!("{word:>width$}  ") };
+            line +=
+                &if is_word { format!("{word:<width$}  ") } else { format!("{word:>width$}  ") };
         }
         output.line(line.trim_end())?;
     }

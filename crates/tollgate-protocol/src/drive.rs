@@ -63,7 +63,7 @@ pub(crate) fn cuts_of(data: &[u8]) -> impl FnMut() -> usize {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let bits = usize::try_from(state >> 40).unwrap_or(0);
-        let max = if bits & 7 == 0 { 0xfff } else { 0xf };
+        let max = if bits.is_multiple_of(8) { 0xfff } else { 0xf };
         (bits >> 3) & max
     }
 }

@@ -148,7 +148,8 @@ fn read(file: File, limits: &Limits, shares: Shares, at: Moment) -> Result<Store
     }
     // Only now is all of it known to be good. What a file does not have, nobody had used.
     let Stores { limiter: no_limiter, averages: no_averages, quotas: no_quotas } =
-        Stores::new(limits.clone(), shares).map_err(|source| RestoreError::Memory { memory: shares.all(), source })?;
+        Stores::new(limits.clone(), shares)
+            .map_err(|source| RestoreError::Memory { memory: shares.all(), source })?;
     Ok(Stores {
         limiter: limiter.map_or(no_limiter, Arc::new),
         averages: averages.map_or(no_averages, Arc::new),

@@ -2,6 +2,7 @@
 
 mod count;
 mod engine;
+mod udp;
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -9,6 +10,8 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) enum Bench {
     /// One decision in process, beside governor's
     Engine(engine::Args),
+    /// One datagram through the UDP door, beside the bare store
+    Udp(udp::Args),
     /// Instructions of one decision, by callgrind
     Count(count::Args),
 }
@@ -16,6 +19,7 @@ pub(crate) enum Bench {
 pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     match bench {
         Bench::Engine(args) => engine::run(args),
+        Bench::Udp(args) => udp::run(args),
         Bench::Count(args) => count::run(args),
     }
 }

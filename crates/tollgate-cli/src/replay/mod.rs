@@ -1,142 +1,44 @@
-//! `tollgate replay limits`: recorded asks, decided in virtual time.
+//! `tollgate replay`: recorded traffic, decided in virtual time.
 
+pub(crate) mod args;
+mod doors;
+mod escape;
+mod limits;
 mod lines;
 mod request;
+mod rows;
+mod unix_time;
 
-use std::io::{self, Read};
+use std::path::PathBuf;
 
-use serde::Serialize;
-use tollgate::limiter::MEMORY_DEFAULT;
 use tollgate::store::Secret;
-use tollgate::{Decision, Limiter, Mistake, Moment};
+use tollgate_protocol::throttr;
 
-use crate::answer::Answer;
 use crate::error::{Error, Exit};
 use crate::files::Files;
-use crate::output::Output;
-use lines::{Line, Lines};
-use request::{Ask, BadLine, Op, Request};
+
+pub(crate) use rows::BadRow;
 
 /// The same input must give the same output, also when memory runs short; and what is recorded is
 /// not an attack on the table.
 const SECRET: Secret = Secret::new(0x746f_6c6c_6761_7465, 0x7265_706c_6179);
 
+/// What is replayed: asks by name, or what a door receives.
+#[derive(Debug)]
+pub(crate) enum Replay {
+    Limits(Files),
+    Udp { rules: PathBuf, files: Option<Files> },
+    Bucket { buckets: PathBuf, files: Option<Files> },
+    Throttr { files: Option<Files>, options: throttr::Options },
+}
+
 /// Answers standard input line by line.
-pub(crate) fn run(files: &Files) -> Result<Exit, Error> {
-    let limiter = Limiter::with_secret(files.load()?, MEMORY_DEFAULT, SECRET);
-    let replay = Replay { limiter: limiter.map_err(Error::Memory)? };
-    replay.answer_all(io::stdin().lock(), &mut Output::new())?;
+pub(crate) fn run(replay: &Replay) -> Result<Exit, Error> {
+    match replay {
+        Replay::Limits(files) => return limits::run(files),
+        Replay::Udp { rules, files } => doors::udp(rules, files.as_ref())?,
+        Replay::Bucket { buckets, files } => doors::bucket(buckets, files.as_ref())?,
+        Replay::Throttr { files, options } => doors::throttr(files.as_ref(), *options)?,
+    }
     Ok(Exit::Allowed)
-}
-
-struct Replay {
-    limiter: Limiter,
-}
-
-/// Why a line is answered by an error. The replay goes on.
-#[derive(Debug, thiserror::Error)]
-enum Refused {
-    #[error(transparent)]
-    Line(#[from] BadLine),
-    #[error(transparent)]
-    Mistake(#[from] Mistake),
-    #[error("{}", .0.with_causes())]
-    Reload(#[from] Error),
-}
-
-#[derive(Serialize)]
-struct JsonError {
-    error: String,
-}
-
-#[derive(Serialize)]
-struct JsonReloaded {
-    reloaded: bool,
-}
-
-impl Replay {
-    /// One line out for each line in, until there is none or nobody reads them.
-    fn answer_all(&self, input: impl Read, output: &mut Output) -> Result<(), Error> {
-        let mut lines = Lines::new(input);
-        while !output.is_closed() {
-            // Whoever waits for an answer before asking again must get it.
-            if !lines.is_ready() {
-                output.finish()?;
-            }
-            let Some(line) = lines.read().map_err(Error::Input)? else { break };
-            self.answer(&line, output)?;
-        }
-        output.finish()
-    }
-
-    fn answer(&self, line: &Line<'_>, output: &mut Output) -> Result<(), Error> {
-        let request = match line {
-            Line::Whole(line) => Request::parse(line),
-            Line::TooLong => Err(BadLine::TooLong),
-        };
-        let Request { at, op } = match request {
-            Ok(request) => request,
-            Err(bad) => return refuse(&bad.into(), output),
-        };
-        let answered = match &op {
-            Op::Reload(files) => return self.answer_reload(files, at, output),
-            Op::Spend(ask) => self.one(ask, Limiter::spend, at),
-            Op::Check(ask) => self.one(ask, Limiter::check, at),
-            Op::Refund(ask) => self.one(ask, Limiter::refund, at),
-            Op::Reset(ask) => {
-                self.one(ask, |limiter, limit, id, _, at| limiter.reset(limit, id, at), at)
-            }
-            Op::Transaction(asks) => self.transaction(asks, at),
-        };
-        match answered {
-            Ok(Decided { decision, ask, bucket }) => {
-                output.json(&Answer::new(&decision, &ask.limit, &ask.id, &bucket))
-            }
-            Err(mistake) => refuse(&mistake.into(), output),
-        }
-    }
-
-    fn one<'a>(
-        &self,
-        ask: &'a Ask<'a>,
-        action: impl FnOnce(&Limiter, &str, &str, u64, Moment) -> Result<Decision, Mistake>,
-        at: Moment,
-    ) -> Result<Decided<'a>, Mistake> {
-        let decision = action(&self.limiter, &ask.limit, &ask.id, ask.cost, at)?;
-        self.decided(decision, ask)
-    }
-
-    fn transaction<'a>(&self, asks: &'a [Ask<'a>], at: Moment) -> Result<Decided<'a>, Mistake> {
-        let requests: Vec<_> = asks
-            .iter()
-            .map(|ask| tollgate::Request::new(&ask.limit, &ask.id, ask.cost).with_mode(ask.mode))
-            .collect();
-        let merged = self.limiter.transaction(&requests, at)?;
-        let decider = asks.get(merged.decided_by).ok_or(Mistake::NoAsks)?;
-        self.decided(merged.decision, decider)
-    }
-
-    fn decided<'a>(&self, decision: Decision, ask: &'a Ask<'a>) -> Result<Decided<'a>, Mistake> {
-        let bucket = self.limiter.bucket_key(&ask.limit, &ask.id)?;
-        Ok(Decided { decision, ask, bucket })
-    }
-
-    fn answer_reload(&self, files: &Files, at: Moment, output: &mut Output) -> Result<(), Error> {
-        let reloaded = files.load().and_then(|limits| Ok(self.limiter.reload(limits, at)?));
-        match reloaded {
-            Ok(()) => output.json(&JsonReloaded { reloaded: true }),
-            Err(error) => refuse(&error.into(), output),
-        }
-    }
-}
-
-/// What was decided, and the ask that it is about.
-struct Decided<'a> {
-    decision: Decision,
-    ask: &'a Ask<'a>,
-    bucket: String,
-}
-
-fn refuse(refused: &Refused, output: &mut Output) -> Result<(), Error> {
-    output.json(&JsonError { error: refused.to_string() })
 }

@@ -26,7 +26,19 @@ fn every_help_text_is_as_it_was_agreed() {
     is_golden("check", &["check", "--help"]);
     is_golden("replay", &["replay", "--help"]);
     is_golden("replay-limits", &["replay", "limits", "--help"]);
+    is_golden("replay-udp", &["replay", "udp", "--help"]);
+    is_golden("replay-bucket", &["replay", "bucket", "--help"]);
+    is_golden("replay-throttr", &["replay", "throttr", "--help"]);
     is_golden("ask", &["ask", "--help"]);
+    is_golden("bench", &["bench", "--help"]);
+    is_golden("bench-bucket-trial", &["bench", "bucket-trial", "--help"]);
+    is_golden("ask-udp", &["ask", "udp", "--help"]);
+    is_golden("ask-bucket", &["ask", "bucket", "--help"]);
+    is_golden("ask-throttr", &["ask", "throttr", "--help"]);
+    is_golden("ask-throttr-insert", &["ask", "throttr", "insert", "--help"]);
+    is_golden("ask-throttr-query", &["ask", "throttr", "query", "--help"]);
+    is_golden("ask-throttr-update", &["ask", "throttr", "update", "--help"]);
+    is_golden("ask-throttr-purge", &["ask", "throttr", "purge", "--help"]);
 }
 
 #[test]

@@ -4,10 +4,17 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod ask;
+mod bench;
 mod check;
+mod client_bucket;
+mod client_throttr;
+mod client_udp;
+mod fake;
 mod help;
 mod program;
 mod replay;
+mod replay_doors;
 mod replay_errors;
 mod replay_reload;
+mod replay_rows;
 mod vectors;

@@ -1,4 +1,5 @@
 //! What lines mean, and what holds for any stream of them.
+#![expect(clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
 use tollgate_testkit::random::Random;
 
@@ -142,7 +143,7 @@ fn ten_million_mutated_lines_do_no_harm() {
             let at = random.index(stream.len());
             stream[at] = u8::try_from(random.below(256)).unwrap();
         }
-        tried += stream.iter().filter(|byte| **byte == b'\n').count();
+        tried += stream.split(|byte| *byte == b'\n').skip(1).count();
         fuzz_one(&stream);
     }
 }

@@ -112,11 +112,9 @@ pub(super) fn write(ask: &Ask, outcome: &Outcome, out: &mut Vec<u8>) {
         Unit::Seconds => 2,
     };
     let ttl = i64::try_from(outcome.ttl).unwrap_or(i64::MAX);
-    // Put together first, so that the buffer grows once and not five times.
-    let mut state = [0; STATE_BYTES];
-    let fields = [can].into_iter().chain(outcome.remaining.to_le_bytes()).chain([unit]);
-    for (byte, field) in state.iter_mut().zip(fields.chain(ttl.to_le_bytes())) {
-        *byte = field;
-    }
-    out.extend_from_slice(&state);
+    out.reserve(STATE_BYTES);
+    out.push(can);
+    out.extend_from_slice(&outcome.remaining.to_le_bytes());
+    out.push(unit);
+    out.extend_from_slice(&ttl.to_le_bytes());
 }

@@ -30,15 +30,18 @@ pub(super) fn answer(
             decision => decision,
         },
         Ask::Query => peek(id),
-        Ask::Purge => peek(id).and_then(|before| match before.reset_in.is_zero() {
-            true => Ok(Decision { allowed: false, ..before }),
-            false => limiter.reset(limit, id, now),
+        Ask::Purge => peek(id).and_then(|before| {
+            if before.reset_in.is_zero() {
+                return Ok(Decision { allowed: false, ..before });
+            }
+            limiter.reset(limit, id, now)
         }),
         // What an operator set, a client does not change.
         Ask::AmendQuota(..) | Ask::AmendLifetime(..) | Ask::Touch => return none,
     };
     let Ok(Decision { allowed, remaining, reset_in, .. }) = decision else { return none };
-    let ttl = u64::try_from(reset_in.get() / nanos(unit)).unwrap_or(u64::MAX);
+    let ttl = reset_in.get().checked_div(nanos(unit)).unwrap_or_default();
+    let ttl = u64::try_from(ttl).unwrap_or(u64::MAX);
     Outcome { can: allowed, remaining, unit, ttl }
 }
 

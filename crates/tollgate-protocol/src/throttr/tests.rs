@@ -1,4 +1,5 @@
 //! What requests look like, and what holds for any stream of them.
+#![expect(clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
 use tollgate::algorithm::quota::{Amend, Ask, Unit};
 use tollgate_testkit::random::Random;

@@ -139,19 +139,17 @@ impl Patterns {
     /// Expressions that are right by themselves; together they may be too many.
     pub(super) fn new(texts: &[&str]) -> Result<Self, Wrong> {
         if texts.is_empty() {
-            return Ok(Self { regex: None });
+            return Ok(Self::none());
         }
         let config = Config::new()
             .match_kind(MatchKind::All)
             .which_captures(regex_automata::nfa::thompson::WhichCaptures::None)
             .nfa_size_limit(Some(PATTERNS_BYTES_MAX));
-        match Regex::builder().syntax(ascii()).configure(config).build_many(texts) {
-            Ok(regex) => Ok(Self { regex: Some(regex) }),
-            Err(_) => {
-                let what = format!("take more than {PATTERNS_BYTES_MAX} bytes when compiled");
-                Err(Wrong { at: None, what })
-            }
-        }
+        let regex = Regex::builder().syntax(ascii()).configure(config).build_many(texts);
+        // Each of them was built before, so nothing but their size can be wrong.
+        let what = |_| format!("take more than {PATTERNS_BYTES_MAX} bytes when compiled");
+        let regex = regex.map_err(|error| Wrong { at: None, what: what(error) })?;
+        Ok(Self { regex: Some(regex) })
     }
 
     pub(super) fn none() -> Self {

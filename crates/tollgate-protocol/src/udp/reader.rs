@@ -106,7 +106,7 @@ impl Draft {
         Some(Rules {
             counts: self.counts,
             rewrites: self.rewrites,
-            rules: self.rules,
+            deciding: self.rules,
             default: self.default.unwrap_or_default(),
             before: before?,
             patterns: patterns?,
@@ -121,7 +121,7 @@ impl Rules {
         Self {
             counts: Vec::new(),
             rewrites: Vec::new(),
-            rules: Vec::new(),
+            deciding: Vec::new(),
             default: DefaultRule::default(),
             before: patterns(),
             patterns: patterns(),

@@ -23,11 +23,11 @@ pub(super) const DEFAULT_VERDICT: Verdict =
 pub struct Rules {
     pub(super) counts: Vec<CountRule>,
     pub(super) rewrites: Vec<Rewrite>,
-    pub(super) rules: Vec<Rule>,
+    pub(super) deciding: Vec<Rule>,
     pub(super) default: DefaultRule,
     /// Those of `counts`, then those of `rewrites`: all that look at the key as it came.
     pub(super) before: Patterns,
-    /// Those of `rules`.
+    /// Those of `deciding`.
     pub(super) patterns: Patterns,
 }
 
@@ -197,7 +197,7 @@ impl Desk {
     /// The first rule that fits a key.
     pub(super) fn rule<'r>(&mut self, rules: &'r Rules, key: &[u8]) -> Option<&'r Rule> {
         let first = rules.patterns.search(key, &mut self.rules).next()?;
-        rules.rules.get(first)
+        rules.deciding.get(first)
     }
 
     /// What a template makes of a key that matches; of a key without a pattern all of it does.

@@ -84,7 +84,6 @@ impl Statistics {
 }
 
 /// One of `count` places, by the bits from `shift` on.
-#[expect(clippy::cast_possible_truncation, reason = "some of the bits are enough")]
 fn place(key: u128, shift: u32, count: usize) -> usize {
     ((key >> shift) as usize).checked_rem(count).unwrap_or_default()
 }

@@ -75,7 +75,9 @@ fn flood(seed: u64, datagrams: u64) -> Counts {
     let mut room = vec![Vec::new(); BATCH];
     let mut replies = Replies::default();
     for _ in 0..datagrams / BATCH as u64 {
-        room.iter_mut().for_each(|out| write_datagram(&mut random, out));
+        for out in &mut room {
+            write_datagram(&mut random, out);
+        }
         let requests: Vec<&[u8]> = room.iter().map(Vec::as_slice).collect();
         replies.clear();
         house.door.answer(&requests, house.now, &mut replies, &mut house.counts);

@@ -33,12 +33,19 @@ pub enum ControlSetting {
 }
 
 impl ControlSetting {
+    /// Where a server of this user has its socket if nothing else is said.
+    pub fn usual_path() -> PathBuf {
+        match nix::unistd::getuid() {
+            user if user.is_root() => "/run/tollgate.sock".into(),
+            user => format!("/tmp/tollgate-{user}.sock").into(),
+        }
+    }
+
     /// The path of the socket, if there is one.
     pub fn path(&self) -> Option<PathBuf> {
         match self {
             Self::Off => None,
-            Self::Auto if nix::unistd::getuid().is_root() => Some("/run/tollgate.sock".into()),
-            Self::Auto => Some(format!("/tmp/tollgate-{}.sock", nix::unistd::getuid()).into()),
+            Self::Auto => Some(Self::usual_path()),
             Self::At(path) => Some(path.clone()),
         }
     }

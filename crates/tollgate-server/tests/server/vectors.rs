@@ -76,6 +76,7 @@ fn lines_are_answered_as_by_the_original() {
             client.send(b"quit\n");
             assert_eq!(client.read_to_end(), b"BYE\n", "{request}");
         }
+        drop(client);
         server.drain(settings.drain).unwrap();
         count += 1;
     }
@@ -127,6 +128,7 @@ fn quotas_are_answered_as_by_the_original() {
         }
         client.0.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
         assert!(client.0.read(&mut [0]).is_err(), "{}: a byte too many", case["name"]);
+        drop(client);
         server.drain(Duration::from_secs(5)).unwrap();
     }
 }

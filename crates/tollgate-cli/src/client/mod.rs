@@ -1,0 +1,33 @@
+//! `tollgate ask udp|bucket|throttr`: a client for each door, for people to try a server with.
+
+mod address;
+pub(crate) mod args;
+pub(crate) mod bucket;
+mod connection;
+mod deadline;
+mod error;
+mod throttr;
+mod udp;
+mod wire;
+
+use crate::error::{Error, Exit};
+
+pub(crate) use address::Server;
+pub(crate) use error::Failure;
+
+/// Which server is asked, and what.
+#[derive(Debug)]
+pub(crate) enum Client {
+    Udp(udp::Udp),
+    Bucket(bucket::Bucket),
+    Throttr(throttr::Throttr),
+}
+
+/// Asks, and says what was answered.
+pub(crate) fn run(client: &Client) -> Result<Exit, Error> {
+    match client {
+        Client::Udp(udp) => udp::run(udp),
+        Client::Bucket(bucket) => bucket::run(bucket),
+        Client::Throttr(throttr) => throttr::run(throttr),
+    }
+}

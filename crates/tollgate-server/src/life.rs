@@ -82,7 +82,8 @@ impl Signals {
 async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
     let control = settings.control.path().and_then(|path| open_control(&path));
     let mut watch = settings.watch.map(every);
-    let mut save = settings.state.as_ref().map(|_| every(settings.state_every));
+    // Twice as often as is promised: what is forgotten is from before the last save began.
+    let mut save = settings.state.as_ref().map(|_| every(settings.state_every / 2));
     let mut seen = server.files().stamp();
     let mut saving: Option<JoinHandle<()>> = None;
     loop {

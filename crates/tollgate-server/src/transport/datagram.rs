@@ -2,8 +2,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
 
 use ipnet::IpNet;
 use nix::errno::Errno;
@@ -16,10 +14,8 @@ use tollgate_protocol::{Counts, DatagramDoor, Replies};
 use super::Street;
 use super::admission::is_allowed;
 use super::batch::{self, BATCH, Receiver, Sender};
+use super::request_log::RequestLog;
 use crate::counters::Counters;
-
-/// How many requests may wait to be logged; more are not logged, and counted.
-const LOG_QUEUE: usize = 1 << 14;
 
 /// A door for datagrams, with what its loop needs.
 pub(crate) struct Datagrams<D> {
@@ -169,39 +165,4 @@ async fn send(
         (replies, targets) = (&replies[done..], &targets[done..]);
     }
     lost
-}
-
-/// Writes a line per request to standard error, from a thread of its own.
-#[derive(Clone)]
-pub(crate) struct RequestLog {
-    lines: SyncSender<Vec<u8>>,
-}
-
-impl RequestLog {
-    /// Starts the thread, which ends when the last log is dropped.
-    pub(crate) fn start() -> std::io::Result<(Self, JoinHandle<()>)> {
-        let (lines, received) = sync_channel::<Vec<u8>>(LOG_QUEUE);
-        let thread = std::thread::Builder::new().name("request log".into()).spawn(move || {
-            use std::io::Write as _;
-            let mut error = std::io::stderr();
-            for line in received {
-                // If nobody reads it, there is nobody to tell that to.
-                let _ = error.write_all(&line);
-            }
-        })?;
-        Ok((Self { lines }, thread))
-    }
-
-    /// One text for the whole batch. A reader that is too slow misses some; the door never waits.
-    fn write(&self, requests: &[&[u8]], replies: &Replies) {
-        let mut text = Vec::new();
-        for (request, reply) in requests.iter().zip(replies.iter()) {
-            text.extend_from_slice(b"<< ");
-            text.extend_from_slice(reply);
-            text.extend_from_slice(b" (>> ");
-            text.extend_from_slice(request);
-            text.extend_from_slice(b")\n");
-        }
-        let _ = self.lines.try_send(text);
-    }
 }

@@ -4,6 +4,7 @@ mod admission;
 mod batch;
 mod datagram;
 mod listen;
+mod request_log;
 mod stream;
 
 use std::sync::Arc;
@@ -12,9 +13,10 @@ use tokio::sync::watch;
 use tollgate::{Clock, Moment};
 
 pub(crate) use admission::Admission;
-pub(crate) use datagram::{Datagrams, RequestLog};
+pub(crate) use datagram::Datagrams;
 pub use listen::ListenError;
 pub(crate) use listen::{tcp, udp};
+pub(crate) use request_log::RequestLog;
 pub(crate) use stream::Streams;
 
 /// Whoever tells the server what time it is.

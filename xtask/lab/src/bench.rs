@@ -2,6 +2,7 @@
 
 mod count;
 mod engine;
+mod saved;
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -11,11 +12,14 @@ pub(crate) enum Bench {
     Engine(engine::Args),
     /// Instructions of one decision, by callgrind
     Count(count::Args),
+    /// Saving all buckets and restoring them
+    Saved(saved::Args),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     match bench {
         Bench::Engine(args) => engine::run(args),
         Bench::Count(args) => count::run(args),
+        Bench::Saved(args) => saved::run(args),
     }
 }

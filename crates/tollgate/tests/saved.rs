@@ -1,7 +1,7 @@
 //! What was saved and restored answers like what was never stopped.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(not(feature = "shuttle"))]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

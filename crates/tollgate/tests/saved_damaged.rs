@@ -1,7 +1,7 @@
 //! Saved state that something happened to.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(not(feature = "shuttle"))]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use tollgate::algorithm::average::{self, Average};
 use tollgate::algorithm::quota::{self, Quota, Unit};

@@ -10,7 +10,7 @@ use super::gcra::{self, Outcome, Rule, TAT_BITS, Tat, Verdict};
 use super::{Algorithm, Cell, Change, Standing};
 use crate::{Moment, Nanos};
 
-/// How many rules one book can hold, over the life of a process.
+/// How many rules one book can hold, over the life of a process and of the state it saves.
 pub const RULES_MAX: usize = 1 << 24;
 
 /// A rule's place in the book.
@@ -42,7 +42,9 @@ pub struct Book {
 
 /// The book has no room for another rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this process has seen {RULES_MAX} different rules and can hold no more: restart it")]
+#[error(
+    "there were {RULES_MAX} different rules, and no more can be held: start without saved state"
+)]
 pub struct BookFull;
 
 impl Book {

@@ -106,6 +106,11 @@ impl<A: Algorithm> MemoryStore<A> {
         Arc::clone(&inside.book)
     }
 
+    /// Whether a shard, one like the other, has memory for so many buckets.
+    pub(super) fn fits(&self, buckets: usize) -> bool {
+        self.shards.first().is_some_and(|shard| shard.inside.lock().region.fits(buckets))
+    }
+
     /// Puts a bucket back that was saved, one of about `expected` in its shard. Refuses one that is
     /// there already.
     pub(super) fn put_back(

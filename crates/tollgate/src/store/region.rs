@@ -173,6 +173,11 @@ impl<A: Algorithm> Region<A> {
         }
     }
 
+    /// Whether there is memory for `keys` keys.
+    pub(super) fn fits(&self, keys: usize) -> bool {
+        keys <= load_max(self.capacity_max)
+    }
+
     /// Makes room for `keys` keys at once, as long as there are none.
     pub(super) fn expect(&mut self, keys: usize) {
         if self.len == 0 {
@@ -203,11 +208,13 @@ impl<A: Algorithm> Region<A> {
         to.extend_from_slice(&self.bytes[Self::range(0..self.end())]);
     }
 
-    /// What a slot of a copy holds.
-    pub(super) fn copied(copy: &[u8], slot: usize) -> Option<(u128, A::Cell)> {
-        let (key, cell) = copy.get(slot * Self::SLOT_BYTES..)?.split_first_chunk()?;
-        let key = u128::from_le_bytes(*key);
-        (key != NO_KEY).then(|| (key, A::Cell::read(cell)))
+    /// What a copy holds, in order.
+    pub(super) fn copied(copy: &[u8]) -> impl Iterator<Item = (u128, A::Cell)> {
+        copy.chunks_exact(Self::SLOT_BYTES).filter_map(|slot| {
+            let (key, cell) = slot.split_first_chunk()?;
+            let key = u128::from_le_bytes(*key);
+            (key != NO_KEY).then(|| (key, A::Cell::read(cell)))
+        })
     }
 
     /// The first slot from `slot` on that is free, or holds a key that may be forgotten for free.

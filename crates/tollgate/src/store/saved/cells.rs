@@ -13,8 +13,10 @@ use crate::algorithm::book::{Book, BucketCell, Gcra};
 use crate::algorithm::quota::{Quota, QuotaCell};
 use crate::algorithm::{Algorithm, Cell};
 
-/// A shard's slots are saved in so many rounds, each through all of its keys in order. So they come
-/// back evenly: in one go, those that a smaller memory cannot hold would pile up at its far end.
+/// How many cells are written in one go.
+const CELLS: usize = 1 << 10;
+/// Where there is not enough memory, the cells of a shard are put back in so many rounds, each
+/// through all of its keys in order. In one go, those that find no room would all be from the end.
 const ROUNDS: usize = 64;
 const KEY_BYTES: usize = size_of::<u128>();
 
@@ -61,25 +63,25 @@ impl<W: Write> Writer<W> {
     /// Saves all buckets that are not idle at `at`, and tells how many there were. Each shard is
     /// locked for as long as it takes to copy it.
     pub(crate) fn cells<A: Kept>(&mut self, store: &MemoryStore<A>, at: Moment) -> io::Result<u64> {
-        let mut copy = Vec::new();
+        let (mut copy, mut live) = (Vec::new(), Vec::new());
         let mut buckets = 0_u64;
         self.count(store.shards())?;
         for shard in 0..store.shards() {
             let book = store.copy_shard(shard, &mut copy);
-            let live = |slot: usize| {
-                let (key, cell) = Region::<A>::copied(&copy, slot)?;
-                (!A::is_idle(&book, &cell, at)).then_some((key, cell))
-            };
-            let slots = 0..copy.len().checked_div(Region::<A>::SLOT_BYTES).unwrap_or_default();
-            let count = slots.clone().filter_map(live).count() as u64;
-            self.u64(count)?;
-            buckets = buckets.saturating_add(count);
-            let rounds = (0..ROUNDS).flat_map(|round| slots.clone().skip(round).step_by(ROUNDS));
-            for (key, cell) in rounds.filter_map(live) {
-                let room = self.room(KEY_BYTES.saturating_add(A::Cell::BYTES))?;
-                if let Some((head, tail)) = room.split_first_chunk_mut() {
-                    *head = key.to_le_bytes();
-                    cell.write(tail);
+            live.clear();
+            live.extend(
+                Region::<A>::copied(&copy).filter(|(_, cell)| !A::is_idle(&book, cell, at)),
+            );
+            self.u64(live.len() as u64)?;
+            buckets = buckets.saturating_add(live.len() as u64);
+            for cells in live.chunks(CELLS) {
+                let room = self.room(cells.len().saturating_mul(cell_bytes::<A>()))?;
+                let places = room.chunks_exact_mut(cell_bytes::<A>());
+                for ((key, cell), place) in cells.iter().zip(places) {
+                    if let Some((head, tail)) = place.split_first_chunk_mut() {
+                        *head = key.to_le_bytes();
+                        cell.write(tail);
+                    }
                 }
             }
         }
@@ -114,30 +116,58 @@ impl<R: Read> Reader<R> {
             let share = u128::from(count).saturating_mul(shards.into());
             let share = share.checked_div(store.shards() as u128).unwrap_or_default();
             let expected = usize::try_from(share).unwrap_or(usize::MAX);
-            for _ in 0..count {
-                let (bucket, cell) = self.cell::<A>(book)?;
-                if !A::is_idle(book, &cell, at) && !store.put_back(bucket, cell, expected, at) {
-                    return Err(self.damage("a bucket is there twice"));
+            let put_back = |bucket, cell| store.put_back(bucket, cell, expected, at);
+            if store.fits(expected) {
+                self.each_cell::<A>(count, book, at, put_back)?;
+                continue;
+            }
+            let mut cells = Vec::new();
+            self.each_cell::<A>(count, book, at, |bucket, cell| {
+                cells.push((bucket, cell));
+                true
+            })?;
+            for round in 0..ROUNDS {
+                for (bucket, cell) in cells.iter().skip(round).step_by(ROUNDS) {
+                    if !put_back(*bucket, *cell) {
+                        return Err(self.damage(TWICE));
+                    }
                 }
             }
         }
         Ok(store)
     }
 
-    fn cell<A: Kept>(&mut self, book: &A::Book) -> Result<(Fingerprint, A::Cell), RestoreError> {
-        let bytes = self.bytes(KEY_BYTES.saturating_add(A::Cell::BYTES))?;
-        let parts = bytes.split_first_chunk().and_then(|(key, cell)| {
-            let bucket = Fingerprint::from_bits(u128::from_le_bytes(*key))?;
-            Some((bucket, A::Cell::read(cell)))
-        });
-        let Some((bucket, cell)) = parts else {
-            return Err(self.damage(NO_FINGERPRINT));
-        };
-        if !A::is_sound(book, &cell) {
-            return Err(self.damage("a bucket has a state that no bucket has"));
+    /// Hands on `count` cells, but those that are idle, to somebody who refuses one that was there.
+    fn each_cell<A: Kept>(
+        &mut self,
+        count: u64,
+        book: &A::Book,
+        at: Moment,
+        mut take: impl FnMut(Fingerprint, A::Cell) -> bool,
+    ) -> Result<(), RestoreError> {
+        for _ in 0..count {
+            let bytes = self.bytes(cell_bytes::<A>())?;
+            let parts = bytes.split_first_chunk().and_then(|(key, cell)| {
+                let bucket = Fingerprint::from_bits(u128::from_le_bytes(*key))?;
+                Some((bucket, A::Cell::read(cell)))
+            });
+            let Some((bucket, cell)) = parts else {
+                return Err(self.damage(NO_FINGERPRINT));
+            };
+            if !A::is_sound(book, &cell) {
+                return Err(self.damage("a bucket has a state that no bucket has"));
+            }
+            if !A::is_idle(book, &cell, at) && !take(bucket, cell) {
+                return Err(self.damage(TWICE));
+            }
         }
-        Ok((bucket, cell))
+        Ok(())
     }
 }
 
+const fn cell_bytes<A: Algorithm>() -> usize {
+    KEY_BYTES.saturating_add(A::Cell::BYTES)
+}
+
 const NO_FINGERPRINT: &str = "a bucket has a fingerprint that no bucket has";
+const TWICE: &str = "a bucket is there twice";

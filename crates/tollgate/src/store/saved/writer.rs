@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, MAGIC, Mark, Section, VERSION};
+use super::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, MAGIC, Mark, SUM_BYTES, Section, VERSION};
 
 /// Writes saved state, a frame at a time.
 ///
@@ -23,7 +23,7 @@ impl<W: Write> Writer<W> {
         let mut writer = Self {
             out,
             sum: crc32fast::Hasher::new(),
-            frame: Vec::with_capacity(FRAME_BYTES_MAX),
+            frame: Vec::with_capacity(FRAME_BYTES_MAX.saturating_add(SUM_BYTES)),
             mark: Mark::End,
             written: 0,
         };

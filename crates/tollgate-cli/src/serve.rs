@@ -115,18 +115,19 @@ fn announce(server: &Server, settings: &Settings) -> Result<(), Error> {
     }
     output.finish()?;
     say("\nTry it, in another terminal:");
+    // Where it is not where clients look for it, they have to be told.
     let ask = |door: &str, port: u16, words: &str| {
         let Some(address) = server.address(door) else { return };
         let usual = address == std::net::SocketAddr::from(([127, 0, 0, 1], port));
         let place = if usual { String::new() } else { format!(" --server {address}") };
-        say(format_args!("  tollgate ask {door}{place} {words}"));
+        say(format_args!("  tollgate ask {}", words.replace(" @", &place)));
     };
     let is_starter = |file: &Option<PathBuf>| file.is_none();
-    let key = if is_starter(&settings.udp.rules) { "over_limit 'ws global'" } else { "ping" };
-    ask("udp", 2000, key);
+    let udp = if is_starter(&settings.udp.rules) { "over_limit 'ws global'" } else { "ping" };
+    ask("udp", 2000, &format!("udp @ {udp}"));
     let bucket = if is_starter(&settings.bucket.buckets) { "bucketa" } else { "NAME" };
-    ask("bucket", 4444, bucket);
-    ask("throttr", 9000, "insert ada /search --quota 10 --usage 1 --ttl 60s");
+    ask("bucket", 4444, &format!("bucket @ {bucket}"));
+    ask("throttr", 9000, "throttr insert @ ada /search --quota 10 --usage 1 --ttl 60s");
     say("  tollgate stats\n");
     Ok(())
 }

@@ -84,7 +84,7 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
     let mut watch = settings.watch.map(every);
     // Twice as often as is promised: what is forgotten is from before the last save began.
     let mut save = settings.state.as_ref().map(|_| every(settings.state_every / 2));
-    let mut seen = server.files().stamp();
+    let mut seen = server.loaded_stamp().clone();
     let mut saving: Option<JoinHandle<()>> = None;
     loop {
         tokio::select! {

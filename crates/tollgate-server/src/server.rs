@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tollgate::Moment;
 
 use crate::counters::Counters;
-use crate::files::{Files, LoadError, Loaded};
+use crate::files::{Files, LoadError, Loaded, Stamp};
 use crate::house::{House, ReloadError, Shares, Stores};
 use crate::settings::{Settings, StreamSettings};
 use crate::state::{StateDir, StateError};
@@ -26,6 +26,8 @@ use crate::worker::{self, Doors};
 /// A server that answers until it is drained.
 pub struct Server {
     house: Arc<House>,
+    /// What the files looked like when they were read at the start.
+    loaded_stamp: Stamp,
     time: Arc<dyn Time>,
     started: Moment,
     listening: Vec<Listening>,
@@ -75,6 +77,8 @@ impl Server {
     /// Reads the files, opens the doors and starts to answer. Refuses settings that cannot work.
     pub fn start(settings: &Settings, time: Arc<dyn Time>) -> Result<Self, StartError> {
         let files = Files::new(settings);
+        // Before they are read: what changes from here on is seen to have changed.
+        let loaded_stamp = files.stamp();
         let Loaded { limits, rules } = files.load()?;
         let (shares, started) = (Shares::new(settings), time.now());
         let state = settings.state.as_deref().map(StateDir::open).transpose()?;
@@ -100,6 +104,7 @@ impl Server {
         }
         Ok(Self {
             house,
+            loaded_stamp,
             time,
             started,
             listening: opening.listening,
@@ -134,6 +139,10 @@ impl Server {
             Some(state) => self.saves.count(state.save(&self.house.stores, self.time.now())),
             None => Ok(()),
         }
+    }
+
+    pub(crate) fn loaded_stamp(&self) -> &Stamp {
+        &self.loaded_stamp
     }
 
     pub(crate) fn files(&self) -> &Files {

@@ -23,7 +23,7 @@ fn every_door_answers_with_the_starter_files() {
     assert_eq!(bucket.ask("get bucketa").as_deref(), Some("0"));
     let throttr = server.address("throttr").to_string();
     let asked = run(&[
-        "ask", "throttr", "--server", &throttr, "insert", "ada", "/", "--quota", "9", "--usage",
+        "ask", "throttr", "insert", "--server", &throttr, "ada", "/", "--quota", "9", "--usage",
         "1", "--ttl", "60s",
     ]);
     assert_eq!((asked.code, &*asked.stdout), (Some(0), "allowed, 8 left, 59s to go\n"));

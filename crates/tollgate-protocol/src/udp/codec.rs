@@ -3,7 +3,7 @@
 //! Nothing here allocates beyond the caller's buffer, and no input can make it panic.
 
 /// What [`Verdict::limit`] and [`Verdict::rate`] are printed as at most: with it, an answer to
-/// `over_limit` has 48 bytes at most, and one client has room for 100.
+/// `over_limit` has 47 bytes at most, and one client has room for 100.
 const PRINTED_MAX: f64 = 1e12;
 /// What [`Verdict::period_secs`] is printed as at most: what a 32-bit `%d` can.
 const PERIOD_PRINTED_MAX: u64 = i32::MAX as u64;

@@ -200,3 +200,13 @@ fn the_explanation_of_a_rate_that_is_not_whole_says_so() {
         "{explained}"
     );
 }
+
+#[test]
+fn the_terms_are_those_that_a_spend_goes_by() {
+    let limiter = limiter(ORDERS, MORE);
+    let terms = |id| limiter.terms("NewOrdersPerAccount", id).map(|terms| terms.count());
+    assert_eq!(terms("0012345678"), Ok(600));
+    assert_eq!(terms("1"), Ok(300));
+    assert!(matches!(terms("x"), Err(Mistake::Id { .. })));
+    assert!(matches!(limiter.terms("NewOrders", "1"), Err(Mistake::UnknownLimit { .. })));
+}

@@ -33,6 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+#[expect(clippy::cast_precision_loss, reason = "shown to people")]
 fn measure(buckets: u64, rounds: usize) -> Result<(), Failure> {
     let limits = Limits::parse(&Source { name: "limits.yaml", text: TEXT }, None)?;
     let now = Moment::from_nanos(1_700_000_000_000_000_000);
@@ -95,6 +96,7 @@ fn longest_ask_while_saving(
     })
 }
 
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 fn timed(work: impl FnOnce() -> Result<(), Failure>) -> Result<Duration, Failure> {
     let start = Instant::now();
     work()?;

@@ -83,6 +83,7 @@ struct Raw {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is only one, and not for long")]
 enum RawCommand {
     /// Find every mistake in limits files, or say what they change
     #[command(after_help = CHECK_HELP)]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate::Nanos;
 use tollgate::limits::parse_duration;
+use tollgate_server::settings::ControlSetting;
 
 use crate::ask::{self, Ask};
 use crate::bench::args::{BENCH_HELP, RawBench};
@@ -17,11 +18,15 @@ use crate::error::Error;
 use crate::files::Files;
 use crate::replay::args::{REPLAY_HELP, RawReplay};
 use crate::replay::{self, Replay};
+use crate::serve::{self, Serve};
+use crate::stats;
 
-const ABOUT: &str = "An exact rate limiter: check limits files, try them, replay traffic";
+const ABOUT: &str = "An exact rate limiter: serve limits, check their files, ask, replay traffic";
 
 const MAIN_HELP: &str = "\
 EXAMPLES
+  tollgate serve
+      answer on every door of this machine, with limits to try
   tollgate ask NewOrdersPerAccount 12345678
       try the limits that come with the program
   tollgate check --limits limits.yaml --overrides overrides.yaml
@@ -34,6 +39,24 @@ EXIT CODES
   1  denied
   2  the arguments, the files or the ask are wrong
   3  a server was not reached, or did not answer";
+
+const SERVE_HELP: &str = "\
+Without arguments every door is open on loopback, with limits, rules and buckets to try; each door
+is told on standard output as one line, such as `listening udp 127.0.0.1:2000`. Port 0 is any free
+port.
+
+Every option can also stand in the settings file and in the environment: --udp-allow is
+TOLLGATE_UDP_ALLOW there. `tollgate config` prints all of them, with their defaults.
+
+EXAMPLES
+  tollgate serve --limits limits.yaml --state /var/lib/tollgate
+  tollgate serve --udp 10.0.0.5:2000 --udp-allow 10.0.0.0/8 --rules rules.yaml --bucket off
+  tollgate config > tollgate.yaml && tollgate serve --config tollgate.yaml
+
+SIGNALS
+  HUP        read the files again; what was spent stays spent
+  TERM, INT  answer what was received, save, and stop
+  USR1       write the counters to the log";
 
 const CHECK_HELP: &str = "\
 Prints each limit with its number in bucket keys, the format of its ids, what it allows, and how
@@ -85,6 +108,20 @@ struct Raw {
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is only one, and not for long")]
 enum RawCommand {
+    /// Answer clients: the UDP rate limiter, the token-bucket server, Throttr
+    #[command(after_help = SERVE_HELP)]
+    Serve(Serve),
+    /// Print the settings file that says what is built in: every setting, explained
+    Config,
+    /// Print the counters of a running server
+    Stats {
+        /// The control socket of the server [default: the one that a server has]
+        #[arg(long, env = "TOLLGATE_CONTROL", value_name = "PATH", hide_env = true)]
+        control: Option<PathBuf>,
+        /// How to print them
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
     /// Find every mistake in limits files, or say what they change
     #[command(after_help = CHECK_HELP)]
     Check(RawCheck),
@@ -187,6 +224,9 @@ pub(crate) fn parse_length(text: &str) -> Result<Nanos, String> {
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) enum Command {
+    Serve(Serve),
+    Config,
+    Stats(PathBuf, Format),
     Check(Check),
     Replay(Replay),
     Ask(Ask),
@@ -203,6 +243,9 @@ impl Command {
     /// Does it, and says how the process ends.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let exit = match self {
+            Self::Serve(arguments) => serve::serve(&arguments),
+            Self::Config => serve::config(),
+            Self::Stats(control, format) => stats::run(&control, format),
             Self::Check(check) => check::run(&check),
             Self::Replay(replay) => replay::run(&replay),
             Self::Ask(ask) => ask::run(&ask),
@@ -216,6 +259,11 @@ impl Command {
 impl From<RawCommand> for Command {
     fn from(raw: RawCommand) -> Self {
         match raw {
+            RawCommand::Serve(arguments) => Self::Serve(arguments),
+            RawCommand::Config => Self::Config,
+            RawCommand::Stats { control, format } => {
+                Self::Stats(control.unwrap_or_else(ControlSetting::usual_path), format)
+            }
             RawCommand::Check(raw) => Self::Check(raw.into()),
             RawCommand::Replay { what } => Self::Replay(what.into()),
             RawCommand::Ask { client: Some(raw), .. } => Self::Client(raw.into()),

@@ -2,10 +2,11 @@
 
 use std::error::Error as _;
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tollgate::limits::Faults;
+use tollgate_server::settings::ValueError;
+use tollgate_server::{LoadError, RunError, StartError, StatsError};
 
 use crate::client::Failure;
 use crate::output::say;
@@ -33,10 +34,8 @@ impl From<Exit> for ExitCode {
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("reading the {what} from {}", path.display())]
-    Read { what: &'static str, path: PathBuf, source: io::Error },
-    #[error("reading the {what} from {}: byte {at} is not UTF-8; save the file as UTF-8", path.display())]
-    NotText { what: &'static str, path: PathBuf, at: usize },
+    #[error(transparent)]
+    Read(#[from] tollgate_server::ReadError),
     #[error("{faults}")]
     Faults { faults: Faults, is_old: bool },
     #[error(transparent)]
@@ -45,6 +44,12 @@ pub(crate) enum Error {
     TooLate { times: u64, every: tollgate::Nanos },
     #[error(transparent)]
     Client(#[from] Failure),
+    #[error("{name} is `{text}`: {source}")]
+    Setting { name: String, text: String, source: ValueError },
+    #[error(transparent)]
+    Serve(#[from] RunError),
+    #[error(transparent)]
+    Stats(#[from] StatsError),
     #[error("reserving memory for the buckets")]
     Memory(#[source] io::Error),
     #[error("replacing the limits")]
@@ -62,13 +67,15 @@ impl Error {
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             // Each begins with where it is, so that an editor can go there.
-            Self::Faults { faults, is_old } => {
-                say(format_args!("{faults}\n\nerror: {}", mend(faults, *is_old)));
+            Self::Faults { faults, is_old } => tell(faults, *is_old),
+            Self::Serve(RunError::Start(StartError::Load(LoadError::Faults(faults)))) => {
+                tell(faults, false);
             }
             other => say(format_args!("error: {}", other.with_causes())),
         }
         match self {
             Self::Client(failure) => failure.exit().into(),
+            Self::Stats(StatsError::Unreachable { .. }) => Exit::Unreachable.into(),
             _ => Exit::Mistake.into(),
         }
     }
@@ -85,6 +92,10 @@ impl Error {
         }
         text
     }
+}
+
+fn tell(faults: &Faults, is_old: bool) {
+    say(format_args!("{faults}\n\nerror: {}", mend(faults, is_old)));
 }
 
 fn mend(faults: &Faults, is_old: bool) -> String {

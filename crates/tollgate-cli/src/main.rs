@@ -10,6 +10,8 @@ mod error;
 mod files;
 mod output;
 mod replay;
+mod serve;
+mod stats;
 
 use std::process::ExitCode;
 

@@ -38,6 +38,11 @@ impl Output {
         writeln!(self, "{text}").map_err(Error::Output)
     }
 
+    /// Writes `text` as it is.
+    pub(crate) fn text(&mut self, text: &str) -> Result<(), Error> {
+        self.write_all(text.as_bytes()).map_err(Error::Output)
+    }
+
     /// Writes what is still in the buffer. Without this an error at the very end would be lost.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         self.flush().map_err(Error::Output)

@@ -13,11 +13,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use crate::Moment;
 use crate::algorithm::Algorithm;
+use crate::store::saved::{Kept, Reader, RestoreError, Saved, Writer};
 use crate::store::{Fingerprint, Held, MemoryStore, Question, Secret, Store};
 
 /// Buckets of one algorithm, each under a key that is any bytes.
@@ -58,6 +59,43 @@ impl<A: Algorithm<Book = ()>> Keyed<A> {
     #[inline]
     pub fn decide(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
         self.store.decide(questions, outcomes, now);
+    }
+
+    /// Saves every bucket that is not idle at `at`, as one section, while asks go on. Fails where
+    /// `to` does.
+    ///
+    /// Each bucket is saved as it was at one moment during the call. What is saved includes the
+    /// secret that fingerprints are keyed by, so nobody else should be able to read it.
+    pub fn save<W: Write>(&self, to: &mut Writer<W>, at: Moment) -> io::Result<Saved>
+    where
+        A: Kept,
+    {
+        let before = to.written();
+        to.begin(A::SECTION);
+        to.secret(&self.secret)?;
+        let buckets = to.cells(&self.store, at)?;
+        to.end()?;
+        Ok(Saved { buckets, bytes: to.written().saturating_sub(before) })
+    }
+
+    /// The buckets that were saved in the section `from` has found. They never take more than about
+    /// `memory` bytes; if more were saved, those that matter least are forgotten, and counted.
+    /// Refuses what is damaged, and then restores nothing.
+    ///
+    /// A [`Moment`] has to mean the same as when they were saved.
+    pub fn restore<R: Read>(
+        memory: usize,
+        from: &mut Reader<R>,
+        at: Moment,
+    ) -> Result<Self, RestoreError>
+    where
+        A: Kept,
+    {
+        from.begin(A::SECTION)?;
+        let secret = from.secret()?;
+        let store = from.cells(&Arc::new(()), memory, at)?;
+        from.end()?;
+        Ok(Self { store, secret })
     }
 
     /// How many buckets are in memory, and what was lost for want of it.

@@ -33,7 +33,7 @@
 //! |---|---|
 //! | [`limiter`] | [`Limiter`]: spend, check, refund, reset, transactions, batches, reload, explain |
 //! | [`limits`] | [`Limits`]: the files, their faults, id formats, what a new file changes |
-//! | [`store`] | where buckets are kept: the memory store and its cap |
+//! | [`store`] | where buckets are kept: the memory store and its cap, and how it is saved |
 //! | [`algorithm`] | the arithmetic, as pure functions |
 //!
 //! [`Moment`] is a point in time and [`Nanos`] a length. Nothing in here reads a clock: every ask
@@ -44,7 +44,7 @@
     doc = "
 # Guides
 
-- [The engine](guide::engine): the arithmetic, transactions, reload and memory, with examples.
+- [The engine](guide::engine): the arithmetic, transactions, reload, saving and memory, with examples.
 - [Limits files](guide::limits): every field, and what is refused.
 - [Coming from governor](guide::coming_from_governor): the same ideas, side by side."
 )]

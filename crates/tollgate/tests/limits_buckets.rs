@@ -85,25 +85,21 @@ fn lines_end_as_they_like_and_may_say_nothing() {
     assert_eq!(plain.named("b").unwrap().default().unwrap().origin.to_string(), "b:2");
 }
 
+const RATE: &str = "expected tokens per second, such as 1, 2.5 or 1e2";
+const FINE: &str = "it has too many decimals, or takes longer than a century: use a coarser rate";
+const BOUNDS: &str =
+    "expected tokens per second, such as 1, 2.5 or 1e2, above 0 and at most 1000000000";
+const EMPTY: &str = "there is no bucket in the file; \
+                     expected lines such as `bucketa 1`: a name, and tokens per second";
+
+/// What is said of the rate of `X` in the first line.
+fn rate(value: &str, help: &str) -> String {
+    format!("b 1:3 Invalid rate for bucket X: {value}; {help}")
+}
+
 #[test]
-fn every_fault_of_a_broken_file_is_told_with_its_place() {
-    const RATE: &str = "expected tokens per second, such as 1, 2.5 or 1e2";
-    const FINE: &str =
-        "it has too many decimals, or takes longer than a century: use a coarser rate";
-    const BOUNDS: &str =
-        "expected tokens per second, such as 1, 2.5 or 1e2, above 0 and at most 1000000000";
-    const EMPTY: &str = "there is no bucket in the file; \
-                         expected lines such as `bucketa 1`: a name, and tokens per second";
-    let rate =
-        |value: &str, help: &str| format!("b 1:3 Invalid rate for bucket X: {value}; {help}");
-    let burst = |value: &str| {
-        format!(
-            "b 1:5 Invalid burst for bucket X: {value}; expected a whole number from 1 to 4294967296"
-        )
-    };
+fn a_rate_that_is_none_is_told_in_the_words_of_the_original() {
     let cases = [
-        ("", format!("b 1:1 {EMPTY}")),
-        ("\n\n# 1 a\n", format!("b 1:1 {EMPTY}")),
         ("X 0", rate("0.0", BOUNDS)),
         ("X 0.0", rate("0.0", BOUNDS)),
         ("X -0", rate("-0.0", BOUNDS)),
@@ -118,10 +114,7 @@ fn every_fault_of_a_broken_file_is_told_with_its_place() {
         ("X 1e-400", rate("0.0", BOUNDS)),
         ("X 1e-20", rate("1e-20", FINE)),
         ("X 0.1234567890123456789012", rate("0.1234567890123456789012", FINE)),
-        (
-            "X 1e-12",
-            rate("1e-12", FINE),
-        ),
+        ("X 1e-12", rate("1e-12", FINE)),
         ("X abc", rate("abc", RATE)),
         ("X .5", rate(".5", RATE)),
         ("X 5.", rate("5.", RATE)),
@@ -132,12 +125,29 @@ fn every_fault_of_a_broken_file_is_told_with_its_place() {
         ("X ++5", rate("++5", RATE)),
         ("X 1_000", rate("1_000", RATE)),
         ("X \u{661}", rate("\u{661}", RATE)),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(read(text).unwrap_err(), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn every_fault_of_a_broken_file_is_told_with_its_place() {
+    let burst = |value: &str| {
+        format!(
+            "b 1:5 Invalid burst for bucket X: {value}; expected a whole number from 1 to 4294967296"
+        )
+    };
+    let cases = [
+        ("", format!("b 1:1 {EMPTY}")),
+        ("\n\n# 1 a\n", format!("b 1:1 {EMPTY}")),
         ("X 1 0", burst("0")),
         ("X 1 -1", burst("-1")),
         ("X 1 1.5", burst("1.5")),
         ("X 1 4294967297", burst("4294967297")),
         ("X 1 x", burst("x")),
         ("X 1 2 3", "b 1:7 bucket `X` has a fourth column; expected NAME RATE [BURST]".into()),
+        ("X 1 2 3 4 5", "b 1:7 bucket `X` has a fourth column; expected NAME RATE [BURST]".into()),
         ("  X\t", format!("b 1:3 bucket `X` has no rate; {RATE}")),
         ("#X", "b 1:1 bucket `#X` has no rate; a comment needs a blank behind its #".into()),
         (

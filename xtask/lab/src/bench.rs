@@ -2,6 +2,7 @@
 
 mod count;
 mod engine;
+mod saved;
 mod udp;
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -14,6 +15,8 @@ pub(crate) enum Bench {
     Udp(udp::Args),
     /// Instructions of one decision, by callgrind
     Count(count::Args),
+    /// Saving all buckets and restoring them
+    Saved(saved::Args),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
@@ -21,5 +24,6 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
         Bench::Engine(args) => engine::run(args),
         Bench::Udp(args) => udp::run(args),
         Bench::Count(args) => count::run(args),
+        Bench::Saved(args) => saved::run(args),
     }
 }

@@ -9,12 +9,13 @@ use tollgate::limiter::MEMORY_DEFAULT;
 use tollgate::limits::Faults;
 use tollgate::{Keyed, Limiter, Limits, Moment};
 use tollgate_protocol::{Counts, DatagramDoor, Flow, Replies, StreamDoor, bucket, throttr, udp};
+use tollgate_server::Text;
 
 use super::SECRET;
 use super::lines::{Line, Lines};
 use super::rows::{BadRow, Coding, Row};
 use crate::error::Error;
-use crate::files::{Files, Text};
+use crate::files::Files;
 use crate::output::{Output, say};
 
 const NO_ANSWER: &[u8] = b"(none)";

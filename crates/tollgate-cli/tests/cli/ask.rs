@@ -84,7 +84,7 @@ fn without_a_file_the_starter_limits_apply_and_it_is_said() {
 
 #[test]
 fn the_starter_limits_are_without_fault_or_hint() {
-    let ran = run(&["check", "--limits", "crates/tollgate-cli/src/starter/limits.yaml"]);
+    let ran = run(&["check", "--limits", "crates/tollgate-server/src/starter/limits.yaml"]);
     assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
 }
 

@@ -214,7 +214,7 @@ fn check_limit_takes_what_clients_send() {
 
 #[test]
 fn the_starter_rules_answer_as_their_comments_say() {
-    let limits = include_str!("../../../tollgate-cli/src/starter/limits.yaml");
+    let limits = include_str!("../../../tollgate-server/src/starter/limits.yaml");
     let mut house = House::with_limits(STARTER.text, limits);
     house.says("over_limit ws global", "ok N 0.0 2500.0 10");
     house.says("get_stats ws global", "n_req=1 n_over=0 last_max_rate=0 key=ws global");

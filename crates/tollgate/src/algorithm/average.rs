@@ -68,6 +68,14 @@ pub struct AverageCell {
     period_secs: f64,
 }
 
+impl AverageCell {
+    /// Whether uses can lead to it.
+    pub(crate) fn is_sound(&self) -> bool {
+        let periods = f64::MIN_POSITIVE..=Rule::PERIOD_SECS_MAX;
+        self.rate.is_finite() && self.rate >= 0.0 && periods.contains(&self.period_secs.abs())
+    }
+}
+
 /// The answer to one use.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {

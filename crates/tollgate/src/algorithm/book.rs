@@ -10,7 +10,7 @@ use super::gcra::{self, Outcome, Rule, TAT_BITS, Tat, Verdict};
 use super::{Algorithm, Cell, Change, Standing};
 use crate::{Moment, Nanos};
 
-/// How many rules one book can hold, over the life of a process.
+/// How many rules one book can hold, over the life of a process and of the state it saves.
 pub const RULES_MAX: usize = 1 << 24;
 
 /// A rule's place in the book.
@@ -20,6 +20,11 @@ pub struct RuleId(u32);
 impl RuleId {
     /// In no book.
     pub(crate) const NONE: Self = Self(u32::MAX >> 2);
+
+    /// Which of the rules of its book it is, from zero.
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +42,9 @@ pub struct Book {
 
 /// The book has no room for another rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this process has seen {RULES_MAX} different rules and can hold no more: restart it")]
+#[error(
+    "there were {RULES_MAX} different rules, and no more can be held: start without saved state"
+)]
 pub struct BookFull;
 
 impl Book {
@@ -64,6 +71,16 @@ impl Book {
                 entry.successor = *new;
             }
         }
+    }
+
+    /// How many rules there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Every rule, by number, each with the number of the one in force in its place.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Rule, RuleId)> {
+        self.entries.iter().map(|entry| (&entry.rule, entry.successor))
     }
 
     /// The rule of this number, if the book has it.
@@ -124,6 +141,13 @@ pub struct BucketCell {
     regular: bool,
 }
 
+impl BucketCell {
+    /// The rule that its time is counted under.
+    pub(crate) const fn rule(&self) -> RuleId {
+        self.rule
+    }
+}
+
 const RULE_SHIFT: u32 = TAT_BITS + 2;
 
 impl Cell for BucketCell {
@@ -131,7 +155,7 @@ impl Cell for BucketCell {
 
     #[inline]
     fn read(from: &[u8]) -> Self {
-        let bits = from.first_chunk().map_or(0, |bytes| u128::from_ne_bytes(*bytes));
+        let bits = from.first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes));
         Self {
             tat: Tat::from_ticks(bits & ((1 << TAT_BITS) - 1)),
             denied: bits >> TAT_BITS & 1 == 1,
@@ -147,7 +171,7 @@ impl Cell for BucketCell {
             | u128::from(self.regular) << (TAT_BITS + 1)
             | u128::from(self.rule.0) << RULE_SHIFT;
         if let Some(bytes) = to.first_chunk_mut() {
-            *bytes = bits.to_ne_bytes();
+            *bytes = bits.to_le_bytes();
         }
     }
 }

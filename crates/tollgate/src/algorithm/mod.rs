@@ -89,7 +89,8 @@ pub struct Standing {
     pub denied: bool,
 }
 
-/// What a store keeps, as bytes of a fixed number.
+/// What a store keeps, as bytes of a fixed number: little-endian, so that what one machine saved
+/// means the same to another.
 pub trait Cell: Copy + Send {
     /// How many bytes.
     const BYTES: usize;
@@ -104,13 +105,13 @@ pub trait Cell: Copy + Send {
 /// The `index`th word of a cell; zero beyond its end, which no cell reads.
 fn word(from: &[u8], index: usize) -> u64 {
     let (words, _) = from.as_chunks::<8>();
-    words.get(index).map_or(0, |word| u64::from_ne_bytes(*word))
+    words.get(index).map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 fn write_words(to: &mut [u8], words: &[u64]) {
     let (chunks, _) = to.as_chunks_mut::<8>();
     for (chunk, word) in chunks.iter_mut().zip(words) {
-        *chunk = word.to_ne_bytes();
+        *chunk = word.to_le_bytes();
     }
 }
 

@@ -25,6 +25,7 @@
 mod batch;
 mod explain;
 mod mistake;
+mod saved;
 #[cfg(test)]
 mod tests;
 

@@ -15,6 +15,9 @@ pub const BUCKET_NAME_BYTES_MAX: usize = 1000;
 /// The highest rate a bucket can have, in tokens per second.
 pub const BUCKET_RATE_MAX: u64 = 1_000_000_000;
 
+/// How many words of a line are looked at: its columns, and one that is too many.
+const WORDS_MAX: usize = 4;
+
 const EXPECTED: &str = "expected lines such as `bucketa 1`: a name, and tokens per second";
 const EXPECTED_RATE: &str = "expected tokens per second, such as 1, 2.5 or 1e2";
 const TOO_FINE: &str =
@@ -44,6 +47,13 @@ struct Word<'a> {
     span: Span,
 }
 
+impl Word<'_> {
+    /// The help for a line that was likely meant as a comment if this is its name, else `help`.
+    fn comment_or<'h>(&self, help: &'h str) -> &'h str {
+        if self.text.starts_with('#') { COMMENT_HELP } else { help }
+    }
+}
+
 impl<'a> Reader<'a> {
     fn read(&mut self, text: &'a str) {
         let start = Span { line: 1, column: 1, length: 1 };
@@ -57,7 +67,7 @@ impl<'a> Reader<'a> {
             let content;
             (content, rest) = split_line(text);
             line = line.saturating_add(1);
-            let words: Vec<Word<'_>> = words(content, line).collect();
+            let words: Vec<Word<'_>> = words(content, line).take(WORDS_MAX).collect();
             if !is_remark(&words) {
                 is_empty = false;
                 self.read_line(&words);
@@ -74,17 +84,14 @@ impl<'a> Reader<'a> {
         let limit = match columns {
             [] => {
                 let message = format!("bucket `{}` has no rate", found(name.text));
-                let is_comment = name.text.starts_with('#');
-                let help = if is_comment { COMMENT_HELP } else { EXPECTED_RATE };
-                self.report.fault(name.span, message, help);
+                self.report.fault(name.span, message, name.comment_or(EXPECTED_RATE));
                 None
             }
             [rate] => self.limit(name, *rate, None),
             [rate, burst] => self.limit(name, *rate, Some(*burst)),
             [_, _, extra, ..] => {
                 let message = format!("bucket `{}` has a fourth column", found(name.text));
-                let is_comment = name.text.starts_with('#');
-                let help = if is_comment { COMMENT_HELP } else { "expected NAME RATE [BURST]" };
+                let help = name.comment_or("expected NAME RATE [BURST]");
                 self.report.fault(extra.span, message, help);
                 None
             }
@@ -164,12 +171,10 @@ impl<'a> Reader<'a> {
         if is_decimal && tokens.is_some() {
             return tokens;
         }
-        let is_comment = name.text.starts_with('#');
         let message =
             format!("Invalid burst for bucket {}: {}", found(name.text), found(burst.text));
         let help = format!("expected a whole number from 1 to {BURST_MAX}");
-        let help = if is_comment { COMMENT_HELP.into() } else { help };
-        self.report.fault(burst.span, message, help);
+        self.report.fault(burst.span, message, name.comment_or(&help));
         None
     }
 

@@ -4,6 +4,8 @@
 //! name up, brings its id to its one spelling, and takes the fingerprint of that; no text is put
 //! together, and the fingerprint serves both to find an override and to find the bucket.
 
+mod saved;
+
 use std::sync::Arc;
 
 use hashbrown::HashMap;

@@ -15,6 +15,11 @@ impl Fingerprint {
     /// The fingerprint of nothing in particular.
     pub(super) const NONE: Self = Self(1);
 
+    /// The fingerprint of these bits, unless they are all zero.
+    pub(crate) const fn from_bits(bits: u128) -> Option<Self> {
+        if bits == 0 { None } else { Some(Self(bits)) }
+    }
+
     /// Some of the bits, for choosing a shard; the table goes by the others.
     pub(super) const fn low(self) -> usize {
         self.0 as usize
@@ -45,6 +50,11 @@ impl Secret {
         Self { low, high }
     }
 
+    /// What [`Self::new`] makes the same secret of.
+    pub(crate) const fn parts(&self) -> (u64, u64) {
+        (self.low, self.high)
+    }
+
     /// The fingerprint of `bytes`.
     #[inline]
     pub fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
@@ -59,8 +69,9 @@ impl Secret {
         let [part] = parts else {
             let mut hasher = SipHasher13::new_with_keys(self.low, self.high);
             for part in parts {
-                // The length first, so that ("ab", "c") is not ("a", "bc").
-                hasher.write_usize(part.len());
+                // The length first, so that ("ab", "c") is not ("a", "bc"); as bytes, so that it is
+                // the same on every machine.
+                hasher.write(&(part.len() as u64).to_le_bytes());
                 hasher.write(part);
             }
             let Hash128 { h1, h2 } = hasher.finish128();

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::prefetch::prefetch;
 use super::region::{Place, Region, SLOTS_MIN, Tally, home};
 use super::sync::{Guard, Lock};
-use super::{Question, Store};
+use super::{Fingerprint, Question, Store};
 use crate::Moment;
 use crate::algorithm::{Algorithm, Change};
 
@@ -91,6 +91,45 @@ impl<A: Algorithm> MemoryStore<A> {
             held.tally.turned_away += tally.turned_away;
         }
         held
+    }
+
+    pub(super) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Copies all slots of a shard in place of what `to` held, to be read by the book it returns.
+    /// Nothing else is done while the lock is held.
+    pub(super) fn copy_shard(&self, shard: usize, to: &mut Vec<u8>) -> Arc<A::Book> {
+        to.clear();
+        let inside = self.shards[shard].inside.lock();
+        inside.region.copy(to);
+        Arc::clone(&inside.book)
+    }
+
+    /// Whether a shard, one like the other, has memory for so many buckets.
+    pub(super) fn fits(&self, buckets: usize) -> bool {
+        self.shards.first().is_some_and(|shard| shard.inside.lock().region.fits(buckets))
+    }
+
+    /// Puts a bucket back that was saved, one of about `expected` in its shard. Refuses one that is
+    /// there already.
+    pub(super) fn put_back(
+        &self,
+        bucket: Fingerprint,
+        cell: A::Cell,
+        expected: usize,
+        now: Moment,
+    ) -> bool {
+        let (shard, key) = (&self.shards[bucket.low() & (self.shards.len() - 1)], bucket.get());
+        let mut inside = shard.inside.lock();
+        let Inside { region, book, .. } = &mut *inside;
+        if region.find(key) != Place::Absent {
+            return false;
+        }
+        region.expect(expected);
+        region.put_back(book, key, cell, now);
+        shard.capacity.store(region.capacity(), Ordering::Relaxed);
+        true
     }
 
     fn shard_of(&self, question: &Question<A>) -> &Shard<A> {

@@ -7,6 +7,7 @@ mod fingerprint;
 mod memory;
 mod prefetch;
 mod region;
+pub mod saved;
 mod sync;
 
 #[cfg(any(test, feature = "conformance"))]

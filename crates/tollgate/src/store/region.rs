@@ -173,6 +173,50 @@ impl<A: Algorithm> Region<A> {
         }
     }
 
+    /// Whether there is memory for `keys` keys.
+    pub(super) fn fits(&self, keys: usize) -> bool {
+        keys <= load_max(self.capacity_max)
+    }
+
+    /// Makes room for `keys` keys at once, as long as there are none.
+    pub(super) fn expect(&mut self, keys: usize) {
+        if self.len == 0 {
+            let capacity = keys.saturating_add(keys / 7 * 3);
+            self.capacity = capacity.clamp(CAPACITY_MIN, self.capacity_max);
+        }
+    }
+
+    /// Puts a key back that [`Self::find`] did not find. Where memory is full, whoever near its home
+    /// owes least is forgotten, be it this one.
+    pub(super) fn put_back(&mut self, book: &A::Book, key: u128, cell: A::Cell, now: Moment) {
+        if self.capacity == self.capacity_max && self.len >= load_max(self.capacity) {
+            let own = A::standing(book, &cell, now);
+            let is_less = |(_, least): (usize, Standing)| own.rank <= least.rank;
+            let goes = !own.denied && self.least(book, self.around(key), now).is_none_or(is_less);
+            if goes || !self.make_room(book, key, now) {
+                self.count_forgotten(own);
+                return;
+            }
+        } else {
+            self.make_room(book, key, now);
+        }
+        self.insert(book, key, cell, now);
+    }
+
+    /// Copies all slots behind what is in `to`.
+    pub(super) fn copy(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.bytes[Self::range(0..self.end())]);
+    }
+
+    /// What a copy holds, in order.
+    pub(super) fn copied(copy: &[u8]) -> impl Iterator<Item = (u128, A::Cell)> {
+        copy.chunks_exact(Self::SLOT_BYTES).filter_map(|slot| {
+            let (key, cell) = slot.split_first_chunk()?;
+            let key = u128::from_le_bytes(*key);
+            (key != NO_KEY).then(|| (key, A::Cell::read(cell)))
+        })
+    }
+
     /// The first slot from `slot` on that is free, or holds a key that may be forgotten for free.
     fn gap_from(&self, book: &A::Book, slot: usize, now: Moment) -> Option<usize> {
         (slot..self.end())
@@ -252,13 +296,7 @@ impl<A: Algorithm> Region<A> {
     /// Forgets the neighbour of `key` that owes least, or else any key of the region that may be
     /// forgotten.
     fn forget_least(&mut self, book: &A::Book, key: u128, now: Moment) -> bool {
-        let middle = home(key, self.capacity);
-        let near = middle.saturating_sub(NEIGHBOURS / 2)..(middle + NEIGHBOURS / 2).min(self.end());
-        // Among equals the first is taken, so the search starts anywhere: if it always were the
-        // leftmost, keys would pile up at the right end.
-        let start = near.start + low_bits(key) % near.len();
-        let around = (start..near.end).chain(near.start..start);
-        if let Some((slot, standing)) = self.least(book, around, now) {
+        if let Some((slot, standing)) = self.least(book, self.around(key), now) {
             self.forget(slot, standing);
             return true;
         }
@@ -269,6 +307,16 @@ impl<A: Algorithm> Region<A> {
         let first = self.slots().map(|slot| A::idle_at(book, &self.cell(slot))).min();
         self.room_at = first.unwrap_or(now);
         false
+    }
+
+    /// The neighbours of `key`.
+    fn around(&self, key: u128) -> impl Iterator<Item = usize> + use<A> {
+        let middle = home(key, self.capacity);
+        let near = middle.saturating_sub(NEIGHBOURS / 2)..(middle + NEIGHBOURS / 2).min(self.end());
+        // Among equals the first is taken, so the search starts anywhere: if it always were the
+        // leftmost, keys would pile up at the right end.
+        let start = near.start + low_bits(key) % near.len();
+        (start..near.end).chain(near.start..start)
     }
 
     /// Unlike [`Self::forget_least`] this cannot be refused: it is for a run that is too long.
@@ -292,11 +340,15 @@ impl<A: Algorithm> Region<A> {
     }
 
     fn forget(&mut self, slot: usize, standing: Standing) {
+        self.count_forgotten(standing);
+        self.remove(slot);
+    }
+
+    fn count_forgotten(&mut self, standing: Standing) {
         if standing.tokens > 0 {
             self.tally.evicted += 1;
             self.tally.tokens_forgiven += standing.tokens;
         }
-        self.remove(slot);
     }
 
     fn slots(&self) -> impl Iterator<Item = usize> {
@@ -314,12 +366,12 @@ impl<A: Algorithm> Region<A> {
     #[inline]
     fn key(&self, slot: usize) -> u128 {
         let bytes = self.bytes[slot * Self::SLOT_BYTES..].first_chunk();
-        bytes.map_or(NO_KEY, |bytes| u128::from_ne_bytes(*bytes))
+        bytes.map_or(NO_KEY, |bytes| u128::from_le_bytes(*bytes))
     }
 
     fn set_key(&mut self, slot: usize, key: u128) {
         if let Some(bytes) = self.bytes[slot * Self::SLOT_BYTES..].first_chunk_mut() {
-            *bytes = key.to_ne_bytes();
+            *bytes = key.to_le_bytes();
         }
     }
 

@@ -1,0 +1,107 @@
+//! `tollgate stats`: the counters of a running server.
+
+use std::path::Path;
+
+use tollgate_server::read_stats;
+use tollgate_server::stats::{DoorStats, Stats, Store};
+
+use crate::args::Format;
+use crate::error::{Error, Exit};
+use crate::output::Output;
+
+/// Prints the counters of the server that listens at `control`.
+pub(crate) fn run(control: &Path, format: Format) -> Result<Exit, Error> {
+    let stats = read_stats(control)?;
+    let mut output = Output::new();
+    match format {
+        Format::Json => output.json(&stats)?,
+        Format::Text => print(&stats, &mut output)?,
+    }
+    output.finish().map(|()| Exit::Allowed)
+}
+
+fn print(stats: &Stats, output: &mut Output) -> Result<(), Error> {
+    let Stats { version, uptime_secs, doors, stores, reloads, saves } = stats;
+    let uptime = tollgate::Nanos::from_secs(*uptime_secs);
+    output.line(format_args!("tollgate {version}, running for {uptime}"))?;
+    output.line("")?;
+    let doors = doors.iter().map(|(name, door)| {
+        let DoorStats {
+            requests,
+            allowed,
+            denied,
+            ignored,
+            malformed,
+            connections,
+            accepted,
+            refused,
+            dropped,
+        } = door.counts;
+        let counts = [
+            requests,
+            allowed,
+            denied,
+            ignored,
+            malformed,
+            connections,
+            accepted,
+            refused,
+            dropped,
+        ];
+        let words = [name.clone(), door.address.to_string()].into_iter();
+        words.chain(counts.map(|count| count.to_string())).collect()
+    });
+    table(
+        &[
+            "door",
+            "address",
+            "requests",
+            "allowed",
+            "denied",
+            "ignored",
+            "malformed",
+            "open",
+            "accepted",
+            "refused",
+            "dropped",
+        ],
+        doors.collect(),
+        output,
+    )?;
+    output.line("")?;
+    let stores = stores.iter().map(|(name, store)| {
+        let Store { keys, bytes, bytes_max, evicted, tokens_forgiven, turned_away } = *store;
+        let words = [name.clone(), keys.to_string(), bytes.to_string(), bytes_max.to_string()];
+        let counts = [evicted, tokens_forgiven, turned_away].map(|count| count.to_string());
+        words.into_iter().chain(counts).collect()
+    });
+    table(
+        &["store", "keys", "bytes", "of", "evicted", "forgiven", "turned away"],
+        stores.collect(),
+        output,
+    )?;
+    output.line("")?;
+    output.line(format_args!("reloads: {} done, {} refused", reloads.done, reloads.failed))?;
+    output.line(format_args!("saves: {} done, {} failed", saves.done, saves.failed))
+}
+
+/// Columns as wide as they need to be: words to the left, numbers to the right.
+fn table(head: &[&str], rows: Vec<Vec<String>>, output: &mut Output) -> Result<(), Error> {
+    let head = head.iter().map(|&word| word.to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0)
+    };
+    for row in &rows {
+        let mut line = String::new();
+        for (column, word) in row.iter().enumerate() {
+            let is_word =
+                !rows[1..].iter().all(|row| row[column].bytes().all(|b| b.is_ascii_digit()));
+            let width = width(column);
+            line +=
+                &if is_word { format!("{word:<width$}  ") } else { format!("{word:>width$}  ") };
+        }
+        output.line(line.trim_end())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! `serve`, `config` and `stats`, as an operator uses them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::program::{command, file, run};
+use crate::server::Server;
+
+/// A folder that is empty and that no other test uses.
+fn folder(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+#[test]
+fn every_door_answers_with_the_starter_files() {
+    let server = Server::start(&[]);
+    assert_eq!(server.udp("7 over_limit ws global"), "7 ok N 0.0 2500.0 10");
+    let mut bucket = server.bucket();
+    assert_eq!(bucket.ask("get bucketa").as_deref(), Some("1"));
+    assert_eq!(bucket.ask("get bucketa").as_deref(), Some("0"));
+    let throttr = server.address("throttr").to_string();
+    let asked = run(&[
+        "ask", "throttr", "insert", "--server", &throttr, "ada", "/", "--quota", "9", "--usage",
+        "1", "--ttl", "60s",
+    ]);
+    assert_eq!((asked.code, &*asked.stdout), (Some(0), "allowed, 8 left, 59s to go\n"));
+    server.logged("tollgate ask udp --server");
+    assert!(server.stop().success());
+}
+
+#[test]
+fn the_printed_settings_are_those_that_are_built_in() {
+    let printed = run(&["config"]);
+    assert_eq!(printed.code, Some(0));
+    let path = file(
+        "printed.yaml",
+        &printed.stdout.replace(":2000", ":0").replace(":4444", ":0").replace(":9000", ":0"),
+    );
+    let server = Server::start_exactly(&["serve", "--config", &path, "--control", "off"]);
+    assert_eq!(server.udp("ping"), "pong");
+    assert!(server.stop().success());
+}
+
+#[test]
+fn an_argument_wins_over_the_environment_and_that_over_the_file() {
+    let buckets = ["in_file", "in_variable", "in_argument"]
+        .map(|name| file(&format!("{name}.conf"), &format!("{name} 5\n")));
+    let [in_file, in_variable, in_argument] = &buckets;
+    let settings = file("layers.yaml", &format!("bucket:\n  buckets: {in_file}\n"));
+    let found = |args: &[&str], variable: Option<&str>| {
+        let mut command =
+            command(&["serve", "--config", &settings, "--udp", "off", "--throttr", "off"]);
+        command.args(["--bucket", "127.0.0.1:0", "--control", "off"]).args(args);
+        if let Some(value) = variable {
+            command.env("TOLLGATE_BUCKETS", value);
+        }
+        let server = Server::start_command(command, 1);
+        let mut client = server.bucket();
+        let names = ["in_file", "in_variable", "in_argument"];
+        let found = names
+            .into_iter()
+            .find(|name| client.ask(&format!("get {name}")).as_deref() == Some("1"));
+        assert!(server.stop().success());
+        found
+    };
+    assert_eq!(found(&[], None), Some("in_file"));
+    assert_eq!(found(&[], Some(in_variable)), Some("in_variable"));
+    assert_eq!(found(&["--buckets", in_argument], Some(in_variable)), Some("in_argument"));
+}
+
+#[test]
+fn wrong_settings_are_told_where_they_were_written() {
+    let settings = file("wrong.yaml", "udp:\n  listn: off\n");
+    let limits = file("wrong-limits.yaml", "A: {burst: 0, count: 1, period: 1s}\n");
+    for (args, parts) in [
+        (&["--udp", "2000"][..], &["--udp is `2000`: expected an address and port"][..]),
+        (
+            &["--config", &settings],
+            &["wrong.yaml:2:3: unknown setting `udp.listn`", "did you mean `listen`?"],
+        ),
+        (
+            &["--config", "/nonexistent.yaml"],
+            &["reading the settings from /nonexistent.yaml: No such file"],
+        ),
+        (
+            &["--limits", &limits],
+            &["wrong-limits.yaml:1:12: burst is zero", "1 fault: mend the files"],
+        ),
+        (
+            &["--udp", "0.0.0.0:0"],
+            &["which is not loopback", "--udp-allow", "udp.allow in tollgate.yaml"],
+        ),
+        (&["--udp", "off", "--bucket", "off", "--throttr", "off"], &["every door is off"]),
+        (&["--state", "/dev/null/state"], &["opening the state directory /dev/null/state"]),
+    ] {
+        let free =
+            ["--udp", "--bucket", "--throttr"].into_iter().filter(|door| !args.contains(door));
+        let free = free.flat_map(|door| [door, "127.0.0.1:0"]);
+        let all: Vec<&str> =
+            ["serve"].into_iter().chain(free).chain(args.iter().copied()).collect();
+        let ran = run(&all);
+        assert_eq!((ran.code, &*ran.stdout), (Some(2), ""), "{all:?}: {}", ran.stderr);
+        for part in parts {
+            assert!(ran.stderr.contains(part), "{part:?} is not in {}", ran.stderr);
+        }
+    }
+    let ran = command(&["serve"]).env("TOLLGATE_WORKERS", "many").output().unwrap();
+    let told = String::from_utf8(ran.stderr).unwrap();
+    assert!(told.contains("TOLLGATE_WORKERS is `many`: expected a whole number"), "{told}");
+}
+
+#[test]
+fn a_taken_port_is_told() {
+    let server = Server::start(&[]);
+    let address = server.address("bucket").to_string();
+    let ran = run(&["serve", "--udp", "off", "--throttr", "off", "--bucket", &address]);
+    assert_eq!(ran.code, Some(2));
+    assert!(
+        ran.stderr.contains(&format!("the bucket door cannot listen on {address}")),
+        "{}",
+        ran.stderr
+    );
+    assert!(server.stop().success());
+}
+
+#[test]
+fn signals_reload_tell_and_stop() {
+    let buckets = file("signals.conf", "a 5\n");
+    let server = Server::start(&["--buckets", &buckets, "--watch", "off"]);
+    let mut client = server.bucket();
+    assert_eq!(client.ask("get a 5").as_deref(), Some("1"));
+    fs::write(&buckets, "a 5\nb 5\n").unwrap();
+    server.signal("HUP");
+    server.logged("the files were read again and are in force");
+    assert_eq!(client.ask("get b").as_deref(), Some("1"));
+    fs::write(&buckets, "a 5\nb nonsense\n").unwrap();
+    server.signal("HUP");
+    server.logged("the files were refused, the old ones stay in force");
+    server.logged("Invalid rate for bucket b: nonsense");
+    assert_eq!(client.ask("get b").as_deref(), Some("1"));
+    server.signal("USR1");
+    let counters = server.logged("counters");
+    assert!(counters.contains(r#""reloads":{"done":1,"failed":1}"#), "{counters}");
+    server.signal("INT");
+    server.logged("stopped");
+    assert_eq!(client.ask("get a"), None);
+    assert!(server.ended().success());
+}
+
+#[test]
+fn a_changed_file_is_read_again_by_itself() {
+    let limits = file("watched.yaml", "Logins: {burst: 5, count: 5, period: 1h}\n");
+    let server = Server::start(&["--limits", &limits, "--watch", "20ms"]);
+    let mut client = server.bucket();
+    assert_eq!(client.ask("get Logins:ada 4").as_deref(), Some("1"));
+    let new = file("watched-new.yaml", "Logins: {burst: 9, count: 9, period: 1h}\n");
+    fs::rename(new, &limits).unwrap();
+    server.logged("5 per 1h becomes 9 per 1h");
+    server.logged("the files were read again");
+    // Four were spent, and stay spent.
+    assert_eq!(client.ask("get Logins:ada 6").as_deref(), Some("0"));
+    assert_eq!(client.ask("get Logins:ada 5").as_deref(), Some("1"));
+    assert!(server.stop().success());
+}
+
+#[test]
+fn the_counters_of_a_running_server_can_be_read() {
+    let socket = folder("control").join("tollgate.sock");
+    let socket = socket.to_str().unwrap();
+    let ports = ["--udp", "127.0.0.1:0", "--bucket", "127.0.0.1:0", "--throttr", "127.0.0.1:0"];
+    let server = Server::start_exactly(&[&["serve", "--control", socket][..], &ports].concat());
+    server.udp("ping");
+    let told = run(&["stats", "--control", socket, "--format", "json"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert_eq!(told.json()[0]["doors"]["udp"]["requests"], 1);
+    let told = run(&["stats", "--control", socket]);
+    assert!(told.stdout.contains("udp      127.0.0.1:"), "{}", told.stdout);
+    assert!(server.stop().success());
+    let told = run(&["stats", "--control", socket]);
+    assert_eq!(told.code, Some(3));
+    assert!(told.stderr.contains("no server answers at"), "{}", told.stderr);
+}
+
+#[test]
+fn requests_are_logged_as_the_original_did() {
+    let server = Server::start(&["--udp-log-requests", "true"]);
+    server.udp("12 ping");
+    server.udp("over_limit ws global");
+    assert_eq!(server.logged("(>> 12"), "<< 12 pong (>> 12 ping)");
+    assert_eq!(server.logged("global"), "<< ok N 0.0 2500.0 10 (>> over_limit ws global)");
+    assert!(server.stop().success());
+}
+
+#[test]
+fn the_log_can_be_json() {
+    let server = Server::start(&["--log-format", "json", "--watch", "off"]);
+    server.signal("HUP");
+    let line: serde_json::Value = serde_json::from_str(&server.logged("files")).unwrap();
+    assert_eq!(line["level"], "INFO");
+    assert_eq!(line["message"], "the files were read again and are in force");
+    assert!(server.stop().success());
+}

@@ -1,0 +1,111 @@
+//! What each door was asked, counted by each worker for itself and added up when somebody looks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+use tollgate_protocol::Counts;
+
+/// The counters of one door.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    workers: Box<[WorkerCounters]>,
+}
+
+/// On a cache line of its own, so that workers do not disturb each other.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct WorkerCounters {
+    requests: AtomicU64,
+    allowed: AtomicU64,
+    denied: AtomicU64,
+    ignored: AtomicU64,
+    malformed: AtomicU64,
+    accepted: AtomicU64,
+    closed: AtomicU64,
+    refused: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// What a door has counted since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoorStats {
+    /// Requests that were understood.
+    pub requests: u64,
+    /// Requests that were allowed to pass.
+    pub allowed: u64,
+    /// Requests that were denied.
+    pub denied: u64,
+    /// Requests that were not answered: too long, or from who may not ask.
+    pub ignored: u64,
+    /// Requests that were not understood.
+    pub malformed: u64,
+    /// Connections that are open.
+    pub connections: u64,
+    /// Connections there have been.
+    pub accepted: u64,
+    /// Connections that were refused: too many, or from who may not connect.
+    pub refused: u64,
+    /// Connections whose client did not read, and answers that could not be sent.
+    pub dropped: u64,
+}
+
+impl Counters {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self { workers: (0..workers).map(|_| WorkerCounters::default()).collect() }
+    }
+
+    pub(crate) fn worker(&self, index: usize) -> &WorkerCounters {
+        &self.workers[index]
+    }
+
+    pub(crate) fn stats(&self) -> DoorStats {
+        let sum = |field: fn(&WorkerCounters) -> &AtomicU64| {
+            self.workers.iter().map(|worker| field(worker).load(Ordering::Relaxed)).sum::<u64>()
+        };
+        let (accepted, closed) = (sum(|it| &it.accepted), sum(|it| &it.closed));
+        DoorStats {
+            requests: sum(|it| &it.requests),
+            allowed: sum(|it| &it.allowed),
+            denied: sum(|it| &it.denied),
+            ignored: sum(|it| &it.ignored),
+            malformed: sum(|it| &it.malformed),
+            connections: accepted.saturating_sub(closed),
+            accepted,
+            refused: sum(|it| &it.refused),
+            dropped: sum(|it| &it.dropped),
+        }
+    }
+}
+
+impl WorkerCounters {
+    pub(crate) fn add(&self, counts: &Counts) {
+        let pairs = [
+            (&self.requests, counts.requests),
+            (&self.allowed, counts.allowed),
+            (&self.denied, counts.denied),
+            (&self.ignored, counts.ignored),
+            (&self.malformed, counts.malformed),
+        ];
+        for (counter, count) in pairs {
+            if count > 0 {
+                counter.fetch_add(count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn accepted(&self) {
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn closed(&self) {
+        self.closed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn dropped(&self, count: usize) {
+        self.dropped.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,138 @@
+//! The files that say what is allowed, and their texts.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use tollgate::Limits;
+use tollgate::limits::{FILE_BYTES_MAX, Faults, Source};
+use tollgate_protocol::{bucket, udp};
+
+use crate::settings::Settings;
+
+/// The limits for a first try, and the page that explains limits files.
+pub const STARTER_LIMITS: Source<'static> =
+    Source { name: "the starter limits", text: include_str!("starter/limits.yaml") };
+
+/// What is in a file, and what to call it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    name: String,
+    text: String,
+}
+
+/// Why a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says it")]
+pub enum ReadError {
+    #[error("reading the {what} from {}", path.display())]
+    Io { what: &'static str, path: PathBuf, source: io::Error },
+    #[error("reading the {what} from {}: byte {at} is not UTF-8; save the file as UTF-8", path.display())]
+    NotText { what: &'static str, path: PathBuf, at: usize },
+}
+
+impl Text {
+    /// Reads a file. `what` says what it holds, for errors.
+    pub fn read(what: &'static str, path: &Path) -> Result<Self, ReadError> {
+        let failed = |source| ReadError::Io { what, path: path.to_owned(), source };
+        // One byte more than there may be, so that a larger file is refused as such.
+        let bytes_max = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(failed)?;
+        file.take(bytes_max).read_to_end(&mut bytes).map_err(failed)?;
+        let text = String::from_utf8(bytes).map_err(|error| ReadError::NotText {
+            what,
+            path: path.to_owned(),
+            at: error.utf8_error().valid_up_to(),
+        })?;
+        Ok(Self { name: path.display().to_string(), text })
+    }
+
+    /// The text of a file, or one that comes with the program.
+    fn read_or(
+        what: &'static str,
+        path: Option<&PathBuf>,
+        starter: &Source<'_>,
+    ) -> Result<Self, ReadError> {
+        match path {
+            Some(path) => Self::read(what, path),
+            None => Ok(Self { name: starter.name.to_owned(), text: starter.text.to_owned() }),
+        }
+    }
+
+    /// The text with its name.
+    pub fn source(&self) -> Source<'_> {
+        Source { name: &self.name, text: &self.text }
+    }
+}
+
+/// Where the files are; where there is none, a starter stands in.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    limits: Option<PathBuf>,
+    overrides: Option<PathBuf>,
+    buckets: Option<PathBuf>,
+    rules: Option<PathBuf>,
+}
+
+/// What the files say, all of it good.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// With the buckets among them.
+    pub(crate) limits: Limits,
+    pub(crate) rules: udp::Rules,
+}
+
+/// Why the files cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// One of them cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Something is wrong in them.
+    #[error("{0}")]
+    Faults(#[from] Faults),
+}
+
+/// What a file looks like from outside. Whoever changes the file changes this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp(Vec<Option<(u64, u64, u64, i64, i64)>>);
+
+impl Files {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            limits: settings.limits.clone(),
+            overrides: settings.overrides.clone(),
+            buckets: settings.bucket.buckets.clone(),
+            rules: settings.udp.rules.clone(),
+        }
+    }
+
+    /// What they say now. Refuses all of them if anything is wrong with one.
+    pub(crate) fn load(&self) -> Result<Loaded, LoadError> {
+        let limits = Text::read_or("limits", self.limits.as_ref(), &STARTER_LIMITS)?;
+        let overrides =
+            self.overrides.as_ref().map(|path| Text::read("overrides", path)).transpose()?;
+        let buckets = Text::read_or("buckets", self.buckets.as_ref(), &bucket::STARTER)?;
+        let rules = Text::read_or("rules", self.rules.as_ref(), &udp::STARTER)?;
+
+        let overrides = overrides.as_ref().map(Text::source);
+        let limits = Limits::parse(&limits.source(), overrides.as_ref())?;
+        let limits = match (limits.clone().with_buckets(&buckets.source()), &self.buckets) {
+            // A limit has the name of a starter bucket: then these are not needed.
+            (Err(_), None) => limits,
+            (with_buckets, _) => with_buckets?,
+        };
+        let rules = udp::Rules::parse(&rules.source(), &limits)?;
+        Ok(Loaded { limits, rules })
+    }
+
+    pub(crate) fn stamp(&self) -> Stamp {
+        let paths = [&self.limits, &self.overrides, &self.buckets, &self.rules];
+        let stamp =
+            |file: Metadata| (file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec());
+        let stamps = paths.into_iter().flatten().map(|path| path.metadata().ok().map(stamp));
+        Stamp(stamps.collect())
+    }
+}

@@ -1,0 +1,217 @@
+//! The life of the process: signals, changed files, saving, and the end.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use sd_notify::NotifyState;
+use tokio::net::UnixStream;
+use tokio::runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+use tollgate::Clock;
+
+use crate::control::{self, Control};
+use crate::files::Stamp;
+use crate::server::{Server, StartError};
+use crate::settings::Settings;
+use crate::state::StateError;
+
+/// Why a server ended, other than because it was asked to.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says it")]
+pub enum RunError {
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error("listening for signals")]
+    Signals(#[source] io::Error),
+    #[error("saving what was spent")]
+    Save(#[source] StateError),
+}
+
+/// Runs a server until it is told to stop. `announce` is told what is open, once all of it is.
+pub fn run(settings: &Settings, announce: impl FnOnce(&Server)) -> Result<(), RunError> {
+    allow_many_files();
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(RunError::Signals)?;
+    // From here on a signal is not lost, however early it comes.
+    let signals = {
+        let _inside = runtime.enter();
+        Signals::new().map_err(RunError::Signals)?
+    };
+    let server = Arc::new(Server::start(settings, Arc::new(Clock::start()))?);
+    announce(&server);
+    tell_supervisor(&[NotifyState::Ready]);
+    LocalSet::new().block_on(&runtime, live(settings, Arc::clone(&server), signals));
+
+    tell_supervisor(&[NotifyState::Stopping]);
+    tracing::info!("stopping: answering what was received");
+    // Nobody else holds it: all that used it has ended.
+    let Some(server) = Arc::into_inner(server) else { return Ok(()) };
+    let is_done = server.drain(settings.drain).map_err(RunError::Save)?;
+    if is_done {
+        tracing::info!("stopped");
+    } else {
+        tracing::warn!(bound = ?settings.drain, "stopped, although some clients still waited");
+    }
+    Ok(())
+}
+
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+    user: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            user: signal(SignalKind::user_defined1())?,
+        })
+    }
+}
+
+/// Does what is to be done besides answering, until the server is to stop.
+async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
+    let control = settings.control.path().and_then(|path| open_control(&path));
+    let mut watch = settings.watch.map(every);
+    // Twice as often as is promised: what is forgotten is from before the last save began.
+    let mut save = settings.state.as_ref().map(|_| every(settings.state_every / 2));
+    let mut seen = server.loaded_stamp().clone();
+    let mut saving: Option<JoinHandle<()>> = None;
+    loop {
+        tokio::select! {
+            _ = signals.terminate.recv() => break,
+            _ = signals.interrupt.recv() => break,
+            _ = signals.hangup.recv() => {
+                seen = server.files().stamp();
+                reload(&server).await;
+            }
+            _ = signals.user.recv() => log_stats(&server),
+            () = tick(watch.as_mut()) => {
+                if let Some(changed) = changed_files(&server, &seen) {
+                    seen = changed;
+                    reload(&server).await;
+                }
+            }
+            () = tick(save.as_mut()) => {
+                // If the last one is not done yet, the disk is slow: this one is left out.
+                if saving.as_ref().is_none_or(JoinHandle::is_finished) {
+                    let server = Arc::clone(&server);
+                    saving = Some(tokio::task::spawn_blocking(move || save_now(&server)));
+                }
+            }
+            stream = accept(control.as_ref()) => {
+                let stats = server.stats();
+                spawn_local(async move { control::tell(stream, &stats).await });
+            }
+        }
+    }
+    if let Some(saving) = saving {
+        let _ = saving.await;
+    }
+}
+
+fn every(period: Duration) -> Interval {
+    let mut interval = interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+/// The next tick; never, if there are none.
+async fn tick(interval: Option<&mut Interval>) {
+    match interval {
+        Some(interval) => {
+            interval.tick().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// The next who wants to read the counters; never, if nobody can.
+async fn accept(control: Option<&Control>) -> UnixStream {
+    let Some(control) = control else { return std::future::pending().await };
+    loop {
+        match control.accept().await {
+            Ok(stream) => return stream,
+            // Out of files, most likely: it is tried again when something else has happened.
+            Err(error) => {
+                tracing::warn!(%error, "the control socket cannot accept");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+fn open_control(path: &Path) -> Option<Control> {
+    match Control::open(path) {
+        Ok(control) => Some(control),
+        Err(error) => {
+            // The doors are what matters; they go on without it.
+            tracing::warn!(
+                path = %path.display(), %error,
+                "no control socket, so `tollgate stats` will not work: set --control"
+            );
+            None
+        }
+    }
+}
+
+fn changed_files(server: &Server, seen: &Stamp) -> Option<Stamp> {
+    let stamp = server.files().stamp();
+    (stamp != *seen).then_some(stamp)
+}
+
+async fn reload(server: &Arc<Server>) {
+    let reloading = NotifyState::monotonic_usec_now().ok();
+    tell_supervisor(
+        &[Some(NotifyState::Reloading), reloading].into_iter().flatten().collect::<Vec<_>>(),
+    );
+    let task_server = Arc::clone(server);
+    let reloaded = tokio::task::spawn_blocking(move || task_server.reload()).await;
+    match reloaded {
+        Ok(Ok(())) => tracing::info!("the files were read again and are in force"),
+        Ok(Err(error)) => {
+            tracing::error!("the files were refused, the old ones stay in force:\n{error}")
+        }
+        Err(error) => tracing::error!(%error, "reading the files again failed"),
+    }
+    tell_supervisor(&[NotifyState::Ready]);
+}
+
+fn save_now(server: &Server) {
+    if let Err(error) = server.save() {
+        let error = crate::with_causes(&error);
+        tracing::error!(%error, "what was spent could not be saved");
+    }
+}
+
+fn log_stats(server: &Server) {
+    match serde_json::to_string(&server.stats()) {
+        Ok(stats) => tracing::info!(%stats, "counters"),
+        Err(error) => tracing::error!(%error, "counters"),
+    }
+}
+
+/// Tells systemd, if it is there.
+fn tell_supervisor(state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(false, state) {
+        tracing::debug!(%error, "cannot notify the service manager");
+    }
+}
+
+/// Every connection is a file. As many as the system lets us have, we take.
+fn allow_many_files() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most));
+    if let Err(error) = raised {
+        tracing::debug!(%error, "cannot raise the number of open files");
+    }
+}

@@ -1,0 +1,277 @@
+//! A running server: its house, its sockets, its workers.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tollgate::Moment;
+
+use crate::counters::Counters;
+use crate::files::{Files, LoadError, Loaded, Stamp};
+use crate::house::{House, ReloadError, Shares, Stores};
+use crate::settings::{Settings, StreamSettings};
+use crate::state::{StateDir, StateError};
+use crate::stats::{self, Stats, Tries};
+use crate::transport::{
+    self, Admission, Datagrams, ListenError, RequestLog, Streams, Street, Time,
+};
+use crate::worker::{self, Doors};
+
+/// A server that answers until it is drained.
+pub struct Server {
+    house: Arc<House>,
+    /// What the files looked like when they were read at the start.
+    loaded_stamp: Stamp,
+    time: Arc<dyn Time>,
+    started: Moment,
+    listening: Vec<Listening>,
+    drain: watch::Sender<bool>,
+    /// Only the end looks at it.
+    workers_done: Mutex<Receiver<()>>,
+    workers: usize,
+    log_thread: Option<JoinHandle<()>>,
+    state: Option<StateDir>,
+    reloads: Counted,
+    saves: Counted,
+}
+
+/// A door that is open.
+#[derive(Clone, Debug)]
+struct Listening {
+    door: &'static str,
+    address: SocketAddr,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    done: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says it")]
+pub enum StartError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error("reserving {bytes} bytes of memory for buckets; set --memory")]
+    Memory { bytes: usize, source: std::io::Error },
+    #[error("starting a thread")]
+    Thread(#[source] std::io::Error),
+    #[error("every door is off: open one with --udp, --bucket or --throttr")]
+    NoDoor,
+}
+
+impl Server {
+    /// Reads the files, opens the doors and starts to answer. Refuses settings that cannot work.
+    pub fn start(settings: &Settings, time: Arc<dyn Time>) -> Result<Self, StartError> {
+        let files = Files::new(settings);
+        // Before they are read: what changes from here on is seen to have changed.
+        let loaded_stamp = files.stamp();
+        let Loaded { limits, rules } = files.load()?;
+        let (shares, started) = (Shares::new(settings), time.now());
+        let state = settings.state.as_deref().map(StateDir::open).transpose()?;
+        let restored = match &state {
+            Some(state) => state.restore(&limits, shares, started)?,
+            None => None,
+        };
+        let stores = match restored {
+            Some(stores) => stores,
+            None => Stores::new(limits.clone(), shares)
+                .map_err(|source| StartError::Memory { bytes: settings.memory, source })?,
+        };
+        let house = Arc::new(House::new(settings, files, limits, rules, stores));
+        let (drain, draining) = watch::channel(false);
+        let street = Street { time: Arc::clone(&time), drain: draining };
+        let mut opening = Opening::new(settings);
+        let (doors, log_thread) = opening.open(settings, &house)?;
+        let workers = doors.len();
+        let (done, workers_done) = channel();
+        for (index, doors) in doors.into_iter().enumerate() {
+            worker::start(index, doors, street.clone(), done.clone())
+                .map_err(StartError::Thread)?;
+        }
+        Ok(Self {
+            house,
+            loaded_stamp,
+            time,
+            started,
+            listening: opening.listening,
+            drain,
+            workers_done: Mutex::new(workers_done),
+            workers,
+            log_thread,
+            state,
+            reloads: Counted::default(),
+            saves: Counted::default(),
+        })
+    }
+
+    /// The doors that are open, and where.
+    pub fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        self.listening.iter().map(|it| (it.door, it.address))
+    }
+
+    /// Where a door listens, if it is open.
+    pub fn address(&self, door: &str) -> Option<SocketAddr> {
+        self.addresses().find(|(name, _)| *name == door).map(|(_, address)| address)
+    }
+
+    /// Reads the files again. Refuses bad ones, and then the old ones go on.
+    pub fn reload(&self) -> Result<(), ReloadError> {
+        self.reloads.count(self.house.reload(|| self.time.now()))
+    }
+
+    /// Saves what was spent, if there is a place for it.
+    pub fn save(&self) -> Result<(), StateError> {
+        match &self.state {
+            Some(state) => self.saves.count(state.save(&self.house.stores, self.time.now())),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn loaded_stamp(&self) -> &Stamp {
+        &self.loaded_stamp
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        self.house.files()
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> Stats {
+        let stores = &self.house.stores;
+        let uptime: Duration = self.time.now().since(self.started).into();
+        let door = |it: &Listening| {
+            let counts = it.counters.stats();
+            (it.door.to_owned(), stats::Door { address: it.address, counts })
+        };
+        Stats {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_secs: uptime.as_secs(),
+            doors: self.listening.iter().map(door).collect(),
+            stores: BTreeMap::from([
+                ("limits".to_owned(), stores.limiter.held().into()),
+                ("averages".to_owned(), stores.averages.held().into()),
+                ("quotas".to_owned(), stores.quotas.held().into()),
+            ]),
+            reloads: self.reloads.tries(),
+            saves: self.saves.tries(),
+        }
+    }
+
+    /// Stops: nobody new is let in, what was received is answered, what was spent is saved. Takes
+    /// no longer than about `bound`, and returns whether everybody was done by then.
+    pub fn drain(mut self, bound: Duration) -> Result<bool, StateError> {
+        let _ = self.drain.send(true);
+        let until = self.time.now().after(bound.into());
+        let mut is_done = true;
+        for _ in 0..self.workers {
+            let left = until.since(self.time.now()).into();
+            match self.workers_done.get_mut().recv_timeout(left) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => is_done = false,
+            }
+        }
+        if is_done && let Some(thread) = self.log_thread.take() {
+            // The last lines are written before the process ends.
+            let _ = thread.join();
+        }
+        self.save()?;
+        Ok(is_done)
+    }
+}
+
+impl Counted {
+    fn count<T, E>(&self, result: Result<T, E>) -> Result<T, E> {
+        let counter = if result.is_ok() { &self.done } else { &self.failed };
+        counter.fetch_add(1, Ordering::Relaxed);
+        result
+    }
+
+    fn tries(&self) -> Tries {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Tries { done: load(&self.done), failed: load(&self.failed) }
+    }
+}
+
+/// The doors while they are being opened.
+struct Opening {
+    workers: usize,
+    listening: Vec<Listening>,
+}
+
+impl Opening {
+    fn new(settings: &Settings) -> Self {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = settings.workers.map_or_else(cores, usize::from);
+        Self { workers, listening: Vec::new() }
+    }
+
+    /// Opens every door that is not off; returns what each worker serves.
+    fn open(
+        &mut self,
+        settings: &Settings,
+        house: &House,
+    ) -> Result<(Vec<Doors>, Option<JoinHandle<()>>), StartError> {
+        let mut workers: Vec<Doors> = (0..self.workers).map(|_| Doors::default()).collect();
+        let mut log_thread = None;
+        if let Some(address) = settings.udp.listen {
+            let allow = &settings.udp.allow;
+            let opened = transport::udp("udp", address, allow, self.workers)?;
+            let counters = self.listens("udp", opened.address);
+            let log = settings.udp.log_requests.then(RequestLog::start).transpose();
+            let (log, thread) = log.map_err(StartError::Thread)?.unzip();
+            log_thread = thread;
+            let (door, allow) = (Arc::clone(&house.udp), allow.clone());
+            let datagrams = Datagrams { name: "udp", door, allow, counters, log };
+            for (worker, socket) in workers.iter_mut().zip(opened.sockets) {
+                worker.udp = Some((datagrams.clone(), socket));
+            }
+        }
+        let bucket = self.open_stream("bucket", &house.bucket, &settings.bucket.stream)?;
+        for (worker, open) in workers.iter_mut().zip(bucket) {
+            worker.bucket = Some(open);
+        }
+        let throttr = self.open_stream("throttr", &house.throttr, &settings.throttr.stream)?;
+        for (worker, open) in workers.iter_mut().zip(throttr) {
+            worker.throttr = Some(open);
+        }
+        if self.listening.is_empty() { Err(StartError::NoDoor) } else { Ok((workers, log_thread)) }
+    }
+
+    fn open_stream<D>(
+        &mut self,
+        name: &'static str,
+        door: &Arc<D>,
+        settings: &StreamSettings,
+    ) -> Result<Vec<(Streams<D>, TcpListener)>, StartError> {
+        let Some(address) = settings.listen else { return Ok(Vec::new()) };
+        let opened = transport::tcp(name, address, &settings.allow, self.workers)?;
+        let streams = Streams {
+            name,
+            door: Arc::clone(door),
+            admission: Arc::new(Admission::new(settings)),
+            counters: self.listens(name, opened.address),
+            settings: settings.clone(),
+        };
+        Ok(opened.sockets.into_iter().map(|socket| (streams.clone(), socket)).collect())
+    }
+
+    fn listens(&mut self, door: &'static str, address: SocketAddr) -> Arc<Counters> {
+        let counters = Arc::new(Counters::new(self.workers));
+        self.listening.push(Listening { door, address, counters: Arc::clone(&counters) });
+        counters
+    }
+}

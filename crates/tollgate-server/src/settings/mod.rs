@@ -1,0 +1,167 @@
+//! What the server is told to do: every setting, its default, and where it can be written.
+//!
+//! A setting has one name, such as `udp.allow`. It is written in `tollgate.yaml` under that name,
+//! in the environment as `TOLLGATE_UDP_ALLOW`, and on the command line as `--udp-allow`; the later
+//! wins. Wherever it is written, the same text means the same.
+
+mod file;
+mod table;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+pub use table::{SETTINGS, Setting};
+pub use value::{ControlSetting, Level, ValueError};
+
+/// The settings file that says what is built in: the reference page.
+pub const DEFAULT_FILE: &str = include_str!("tollgate.yaml");
+
+/// Where the server listens and what it reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The UDP rate limiter.
+    pub udp: UdpSettings,
+    /// The token-bucket server.
+    pub bucket: BucketSettings,
+    /// Throttr.
+    pub throttr: ThrottrSettings,
+    /// What each limit allows; the starter limits if there is no file.
+    pub limits: Option<PathBuf>,
+    /// What limits allow to some.
+    pub overrides: Option<PathBuf>,
+    /// Where what was spent is saved.
+    pub state: Option<PathBuf>,
+    /// How often it is saved.
+    pub state_every: Duration,
+    /// How many threads answer; one per core if nothing is said.
+    pub workers: Option<NonZeroUsize>,
+    /// How many bytes all buckets may take.
+    pub memory: usize,
+    /// How long the server may take to stop.
+    pub drain: Duration,
+    /// How often files are looked at for changes.
+    pub watch: Option<Duration>,
+    /// The socket that `tollgate stats` reads.
+    pub control: ControlSetting,
+    /// How the log is written.
+    pub log: LogSettings,
+}
+
+/// Settings of the UDP door.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UdpSettings {
+    /// Where it listens.
+    pub listen: Option<std::net::SocketAddr>,
+    /// Who may ask; everybody who can reach it if this is empty.
+    pub allow: Vec<IpNet>,
+    /// The rules; the starter rules if there is no file.
+    pub rules: Option<PathBuf>,
+    /// Whether every request is logged as the original did.
+    pub log_requests: bool,
+}
+
+/// Settings of the token-bucket door.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketSettings {
+    /// What every door for streams has.
+    pub stream: StreamSettings,
+    /// The buckets; the starter buckets if there is no file.
+    pub buckets: Option<PathBuf>,
+    /// The longest line that is read.
+    pub line_bytes: usize,
+}
+
+/// Settings of the Throttr door.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThrottrSettings {
+    /// What every door for streams has.
+    pub stream: StreamSettings,
+    /// Whether a request that is not understood closes its connection.
+    pub strict: bool,
+    /// Whether resources that are called like a limit are decided by it.
+    pub named_limits: bool,
+}
+
+/// Settings of a door whose clients keep a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamSettings {
+    /// Where it listens.
+    pub listen: Option<std::net::SocketAddr>,
+    /// Who may connect; everybody who can reach it if this is empty.
+    pub allow: Vec<IpNet>,
+    /// How many connections there may be.
+    pub connections: usize,
+    /// How many of them from one address.
+    pub connections_per_source: usize,
+    /// How many bytes of replies may wait for a client that does not read.
+    pub output_bytes: usize,
+    /// How long they may wait before the connection is dropped.
+    pub stall: Duration,
+    /// How long a connection may be silent.
+    pub idle: Option<Duration>,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// Whether it is JSON.
+    pub json: bool,
+    /// What is worth a line.
+    pub level: Level,
+}
+
+const LOOPBACK: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            udp: UdpSettings {
+                listen: Some((LOOPBACK, 2000).into()),
+                allow: Vec::new(),
+                rules: None,
+                log_requests: false,
+            },
+            bucket: BucketSettings {
+                stream: StreamSettings::new(4444, Some(Duration::from_secs(3600))),
+                buckets: None,
+                line_bytes: tollgate_protocol::bucket::LINE_BYTES_MAX,
+            },
+            // Its clients never connect again, so an idle one is left alone.
+            throttr: ThrottrSettings {
+                stream: StreamSettings::new(9000, None),
+                strict: false,
+                named_limits: false,
+            },
+            limits: None,
+            overrides: None,
+            state: None,
+            state_every: Duration::from_secs(1),
+            workers: None,
+            memory: 256 << 20,
+            drain: Duration::from_secs(10),
+            watch: Some(Duration::from_secs(1)),
+            control: ControlSetting::Auto,
+            log: LogSettings { json: false, level: Level::Info },
+        }
+    }
+}
+
+impl StreamSettings {
+    fn new(port: u16, idle: Option<Duration>) -> Self {
+        Self {
+            listen: Some((LOOPBACK, port).into()),
+            allow: Vec::new(),
+            connections: 16_384,
+            connections_per_source: 8_192,
+            output_bytes: 256 << 10,
+            stall: Duration::from_secs(10),
+            idle,
+        }
+    }
+}

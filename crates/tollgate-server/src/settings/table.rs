@@ -1,0 +1,156 @@
+//! The table of all settings: their names, and how each is set.
+
+use super::value::{self, ValueError};
+use super::{Settings, StreamSettings};
+
+/// The most threads that answer.
+const WORKERS_MAX: usize = 1024;
+/// The most connections of one door.
+const CONNECTIONS_MAX: usize = 1 << 20;
+/// The largest memory, output and line.
+const MEMORY_MAX: usize = 1 << 40;
+const OUTPUT_MAX: usize = 64 << 20;
+const LINE_MAX: usize = 64 << 10;
+const MEMORY_MIN: usize = 4 << 20;
+const OUTPUT_MIN: usize = 4 << 10;
+const LINE_MIN: usize = 64;
+
+/// One setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its name in the file, with a dot after the name of its section.
+    pub name: &'static str,
+    /// Its name on the command line, without the dashes.
+    pub flag: &'static str,
+    /// Its name in the environment.
+    pub variable: &'static str,
+    /// What its value looks like.
+    pub value: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// Whether its value is a path, which in a file is relative to that file.
+    pub is_path: bool,
+    set: fn(&mut Settings, &str) -> Result<(), ValueError>,
+}
+
+impl Setting {
+    /// Sets it to what `text` says. Refuses what it cannot be.
+    pub fn set(&self, settings: &mut Settings, text: &str) -> Result<(), ValueError> {
+        (self.set)(settings, text)
+    }
+
+    /// The setting of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        SETTINGS.iter().find(|setting| setting.name == name)
+    }
+}
+
+/// A row: name, flag, variable, value, help, and what is done with the parsed text.
+macro_rules! settings {
+    ($($name:literal $flag:literal $variable:literal $value:literal $help:literal
+        $(path $path:literal)? => $set:expr;)*) => {
+        /// Every setting there is, in the order of the reference page.
+        pub const SETTINGS: &[Setting] = &[$(Setting {
+            name: $name,
+            flag: $flag,
+            variable: concat!("TOLLGATE_", $variable),
+            value: $value,
+            help: $help,
+            is_path: false $(|| $path)?,
+            set: $set,
+        }),*];
+    };
+}
+
+settings! {
+    "udp.listen" "udp" "UDP" "ADDR|off" "Where the UDP rate limiter listens"
+        => |s, text| value::address(text).map(|it| s.udp.listen = it);
+    "udp.rules" "rules" "RULES" "FILE" "The rules of the UDP rate limiter" path true
+        => |s, text| value::path(text, "starter").map(|it| s.udp.rules = it);
+    "udp.allow" "udp-allow" "UDP_ALLOW" "NETS" "Who may ask it, such as 10.0.0.0/8"
+        => |s, text| value::networks(text).map(|it| s.udp.allow = it);
+    "udp.log_requests" "udp-log-requests" "UDP_LOG_REQUESTS" "BOOL" "Log every request and answer"
+        => |s, text| value::switch(text).map(|it| s.udp.log_requests = it);
+
+    "bucket.listen" "bucket" "BUCKET" "ADDR|off" "Where the token-bucket server listens"
+        => |s, text| value::address(text).map(|it| s.bucket.stream.listen = it);
+    "bucket.buckets" "buckets" "BUCKETS" "FILE" "The buckets of the token-bucket server" path true
+        => |s, text| value::path(text, "starter").map(|it| s.bucket.buckets = it);
+    "bucket.allow" "bucket-allow" "BUCKET_ALLOW" "NETS" "Who may connect to it"
+        => |s, text| allow(&mut s.bucket.stream, text);
+    "bucket.connections" "bucket-connections" "BUCKET_CONNECTIONS" "N" "How many connections it has at most"
+        => |s, text| connections(&mut s.bucket.stream, text);
+    "bucket.connections_per_source" "bucket-connections-per-source" "BUCKET_CONNECTIONS_PER_SOURCE" "N"
+        "How many of them from one address"
+        => |s, text| connections_per_source(&mut s.bucket.stream, text);
+    "bucket.line_bytes" "bucket-line-bytes" "BUCKET_LINE_BYTES" "SIZE" "The longest line it reads"
+        => |s, text| value::size(text, LINE_MIN, LINE_MAX).map(|it| s.bucket.line_bytes = it);
+    "bucket.output_bytes" "bucket-output-bytes" "BUCKET_OUTPUT_BYTES" "SIZE"
+        "How much may wait for a client that does not read"
+        => |s, text| output_bytes(&mut s.bucket.stream, text);
+    "bucket.stall" "bucket-stall" "BUCKET_STALL" "DURATION" "How long it may wait"
+        => |s, text| value::length(text).map(|it| s.bucket.stream.stall = it);
+    "bucket.idle" "bucket-idle" "BUCKET_IDLE" "DURATION|off" "How long a connection may be silent"
+        => |s, text| value::length_or_off(text).map(|it| s.bucket.stream.idle = it);
+
+    "throttr.listen" "throttr" "THROTTR" "ADDR|off" "Where Throttr listens"
+        => |s, text| value::address(text).map(|it| s.throttr.stream.listen = it);
+    "throttr.allow" "throttr-allow" "THROTTR_ALLOW" "NETS" "Who may connect to it"
+        => |s, text| allow(&mut s.throttr.stream, text);
+    "throttr.connections" "throttr-connections" "THROTTR_CONNECTIONS" "N" "How many connections it has at most"
+        => |s, text| connections(&mut s.throttr.stream, text);
+    "throttr.connections_per_source" "throttr-connections-per-source" "THROTTR_CONNECTIONS_PER_SOURCE" "N"
+        "How many of them from one address"
+        => |s, text| connections_per_source(&mut s.throttr.stream, text);
+    "throttr.output_bytes" "throttr-output-bytes" "THROTTR_OUTPUT_BYTES" "SIZE"
+        "How much may wait for a client that does not read"
+        => |s, text| output_bytes(&mut s.throttr.stream, text);
+    "throttr.stall" "throttr-stall" "THROTTR_STALL" "DURATION" "How long it may wait"
+        => |s, text| value::length(text).map(|it| s.throttr.stream.stall = it);
+    "throttr.idle" "throttr-idle" "THROTTR_IDLE" "DURATION|off" "How long a connection may be silent"
+        => |s, text| value::length_or_off(text).map(|it| s.throttr.stream.idle = it);
+    "throttr.strict" "throttr-strict" "THROTTR_STRICT" "BOOL" "Close on what is not understood"
+        => |s, text| value::switch(text).map(|it| s.throttr.strict = it);
+    "throttr.named_limits" "throttr-named-limits" "THROTTR_NAMED_LIMITS" "BOOL"
+        "Let limits decide over resources of their name"
+        => |s, text| value::switch(text).map(|it| s.throttr.named_limits = it);
+
+    "limits" "limits" "LIMITS" "FILE" "What each limit allows" path true
+        => |s, text| value::path(text, "starter").map(|it| s.limits = it);
+    "overrides" "overrides" "OVERRIDES" "FILE" "What limits allow to some" path true
+        => |s, text| value::path(text, "none").map(|it| s.overrides = it);
+    "state" "state" "STATE" "DIR|off" "Where what was spent is saved" path true
+        => |s, text| value::path(text, "off").map(|it| s.state = it);
+    "state_every" "state-every" "STATE_EVERY" "DURATION" "How often it is saved"
+        => |s, text| value::length(text).map(|it| s.state_every = it);
+    "workers" "workers" "WORKERS" "N|auto" "How many threads answer"
+        => |s, text| value::number_or_auto(text, WORKERS_MAX).map(|it| s.workers = it);
+    "memory" "memory" "MEMORY" "SIZE" "How much memory all buckets may take"
+        => |s, text| value::size(text, MEMORY_MIN, MEMORY_MAX).map(|it| s.memory = it);
+    "drain" "drain" "DRAIN" "DURATION" "How long the server may take to stop"
+        => |s, text| value::length(text).map(|it| s.drain = it);
+    "watch" "watch" "WATCH" "DURATION|off" "How often files are looked at for changes"
+        => |s, text| value::length_or_off(text).map(|it| s.watch = it);
+    "control" "control" "CONTROL" "PATH|off" "The socket that `tollgate stats` reads" path true
+        => |s, text| value::control(text).map(|it| s.control = it);
+    "log.format" "log-format" "LOG_FORMAT" "text|json" "How the log is written"
+        => |s, text| value::is_json(text).map(|it| s.log.json = it);
+    "log.level" "log-level" "LOG_LEVEL" "LEVEL" "What is worth a line in the log"
+        => |s, text| value::level(text).map(|it| s.log.level = it);
+}
+
+fn allow(stream: &mut StreamSettings, text: &str) -> Result<(), ValueError> {
+    value::networks(text).map(|networks| stream.allow = networks)
+}
+
+fn connections(stream: &mut StreamSettings, text: &str) -> Result<(), ValueError> {
+    value::number(text, CONNECTIONS_MAX).map(|number| stream.connections = number)
+}
+
+fn connections_per_source(stream: &mut StreamSettings, text: &str) -> Result<(), ValueError> {
+    value::number(text, CONNECTIONS_MAX).map(|number| stream.connections_per_source = number)
+}
+
+fn output_bytes(stream: &mut StreamSettings, text: &str) -> Result<(), ValueError> {
+    value::size(text, OUTPUT_MIN, OUTPUT_MAX).map(|bytes| stream.output_bytes = bytes)
+}

@@ -1,0 +1,122 @@
+use std::path::Path;
+
+use tollgate::limits::Source;
+
+use super::{DEFAULT_FILE, SETTINGS, Settings};
+
+fn parse(text: &str) -> Result<Settings, String> {
+    let mut settings = Settings::default();
+    let source = Source { name: "tollgate.yaml", text };
+    settings
+        .apply_file(&source, Path::new("/etc/tollgate"))
+        .map_err(|faults| faults.to_string())?;
+    Ok(settings)
+}
+
+#[test]
+fn the_default_file_says_what_is_built_in() {
+    // From settings that all differ, so that a line that is missing would be seen.
+    let mut settings = Settings::default();
+    for (name, text) in OTHERS {
+        let setting = SETTINGS.iter().find(|setting| setting.name == *name).unwrap();
+        let before = settings.clone();
+        setting.set(&mut settings, text).unwrap();
+        assert_ne!(settings, before, "{name}: {text} is the default");
+    }
+    assert_eq!(OTHERS.len(), SETTINGS.len(), "a setting is not tried");
+    let source = Source { name: "tollgate.yaml", text: DEFAULT_FILE };
+    settings.apply_file(&source, Path::new("")).unwrap();
+    assert_eq!(settings, Settings::default());
+}
+
+const OTHERS: &[(&str, &str)] = &[
+    ("udp.listen", "off"),
+    ("udp.rules", "rules.yaml"),
+    ("udp.allow", "10.0.0.0/8"),
+    ("udp.log_requests", "true"),
+    ("bucket.listen", "[::1]:1"),
+    ("bucket.buckets", "buckets.conf"),
+    ("bucket.allow", "::1, 10.0.0.1"),
+    ("bucket.connections", "1"),
+    ("bucket.connections_per_source", "1"),
+    ("bucket.line_bytes", "100"),
+    ("bucket.output_bytes", "8KiB"),
+    ("bucket.stall", "1s"),
+    ("bucket.idle", "off"),
+    ("throttr.listen", "off"),
+    ("throttr.allow", "10.0.0.0/8"),
+    ("throttr.connections", "2"),
+    ("throttr.connections_per_source", "2"),
+    ("throttr.output_bytes", "1MiB"),
+    ("throttr.stall", "1m"),
+    ("throttr.idle", "1h"),
+    ("throttr.strict", "true"),
+    ("throttr.named_limits", "true"),
+    ("limits", "limits.yaml"),
+    ("overrides", "overrides.yaml"),
+    ("state", "state"),
+    ("state_every", "5s"),
+    ("workers", "3"),
+    ("memory", "1GiB"),
+    ("drain", "1s"),
+    ("watch", "off"),
+    ("control", "tollgate.sock"),
+    ("log.format", "json"),
+    ("log.level", "debug"),
+];
+
+#[test]
+fn a_setting_is_called_the_same_everywhere() {
+    for setting in SETTINGS {
+        let flag = setting.flag.to_uppercase().replace('-', "_");
+        assert_eq!(setting.variable, format!("TOLLGATE_{flag}"));
+        let plain = setting.name.trim_end_matches(".listen").replace(['.', '_'], "-");
+        let short = setting.name.rsplit('.').next().unwrap().replace('_', "-");
+        assert!([plain, short].contains(&setting.flag.to_owned()), "{}", setting.flag);
+    }
+}
+
+#[test]
+fn paths_are_relative_to_the_file() {
+    let settings = parse("limits: limits.yaml\nstate: /var/lib/tollgate\nudp: {rules: starter}");
+    let settings = settings.unwrap();
+    assert_eq!(settings.limits.as_deref(), Some(Path::new("/etc/tollgate/limits.yaml")));
+    assert_eq!(settings.state.as_deref(), Some(Path::new("/var/lib/tollgate")));
+    assert_eq!(settings.udp.rules, None);
+}
+
+#[test]
+fn a_list_may_be_written_as_a_list() {
+    let listed = parse("udp: {allow: [10.0.0.0/8, '::1']}").unwrap();
+    assert_eq!(listed, parse("udp: {allow: '10.0.0.0/8, ::1'}").unwrap());
+    assert_eq!(listed.udp.allow.len(), 2);
+}
+
+#[test]
+fn an_empty_file_and_empty_sections_say_nothing() {
+    assert_eq!(parse(""), Ok(Settings::default()));
+    assert_eq!(parse("# nothing\nudp:\n  # listen: off\n"), Ok(Settings::default()));
+}
+
+#[test]
+fn everything_wrong_is_told_at_its_place() {
+    let faults = parse("udp:\n  listen: 2000\n  alow: []\nbuckets: {}\nworkers: 0\nmemory: 1\n");
+    let faults = faults.unwrap_err();
+    for part in [
+        "tollgate.yaml:2:11: udp.listen is `2000`",
+        "expected an address and port such as 127.0.0.1:2000 or [::1]:2000, or `off`",
+        "tollgate.yaml:3:3: unknown setting `udp.alow`",
+        "did you mean `allow`?",
+        "tollgate.yaml:4:1: unknown setting `buckets`",
+        "did you mean `bucket`?",
+        "tollgate.yaml:5:10: workers is `0`",
+        "expected a whole number from 1 to 1024, or `auto`",
+        "tollgate.yaml:6:9: memory is `1`",
+        "from 4MiB to 1024GiB",
+    ] {
+        assert!(faults.contains(part), "{part:?} is not in\n{faults}");
+    }
+    assert!(parse("- a").is_err());
+    assert!(parse("off").is_err());
+    assert!(parse("limits: [a, {b: c}]").is_err());
+}

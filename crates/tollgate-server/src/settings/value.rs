@@ -1,0 +1,190 @@
+//! From the text of a setting to its value.
+
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tollgate::limits::parse_duration;
+
+/// What is worth a line in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// What went wrong.
+    Error,
+    /// And what may go wrong.
+    Warn,
+    /// And what an operator wants to know.
+    Info,
+    /// And what a developer wants to know.
+    Debug,
+}
+
+/// Where the counters can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlSetting {
+    /// Nowhere.
+    Off,
+    /// At a path that depends on the user only.
+    Auto,
+    /// At this path.
+    At(PathBuf),
+}
+
+impl ControlSetting {
+    /// Where a server of this user has its socket if nothing else is said.
+    pub fn usual_path() -> PathBuf {
+        match nix::unistd::getuid() {
+            user if user.is_root() => "/run/tollgate.sock".into(),
+            user => format!("/tmp/tollgate-{user}.sock").into(),
+        }
+    }
+
+    /// The path of the socket, if there is one.
+    pub fn path(&self) -> Option<PathBuf> {
+        match self {
+            Self::Off => None,
+            Self::Auto => Some(Self::usual_path()),
+            Self::At(path) => Some(path.clone()),
+        }
+    }
+}
+
+/// Why a text is not the value of a setting: what was expected instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {expected}")]
+pub struct ValueError {
+    /// What would be right.
+    pub expected: String,
+}
+
+type Parsed<T> = Result<T, ValueError>;
+
+fn refuse<T>(expected: impl Into<String>) -> Parsed<T> {
+    Err(ValueError { expected: expected.into() })
+}
+
+pub(super) fn address(text: &str) -> Parsed<Option<SocketAddr>> {
+    match (text, text.parse()) {
+        ("off", _) => Ok(None),
+        (_, Ok(address)) => Ok(Some(address)),
+        _ => refuse("an address and port such as 127.0.0.1:2000 or [::1]:2000, or `off`"),
+    }
+}
+
+/// Networks, separated by commas; an address alone is a network of one.
+pub(super) fn networks(text: &str) -> Parsed<Vec<IpNet>> {
+    let network = |text: &str| {
+        let alone = || text.parse::<IpAddr>().map(IpNet::from);
+        text.parse::<IpNet>().or_else(|_| alone()).ok()
+    };
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    match words.map(network).collect::<Option<Vec<_>>>() {
+        Some(networks) => Ok(networks),
+        None => refuse("networks such as 10.0.0.0/8 or 2001:db8::/32, separated by commas"),
+    }
+}
+
+/// A path, or nothing for the word that means nothing.
+pub(super) fn path(text: &str, nothing: &str) -> Parsed<Option<PathBuf>> {
+    match text {
+        "" => refuse(format!("a path, or `{nothing}`")),
+        _ if text == nothing => Ok(None),
+        _ => Ok(Some(PathBuf::from(text))),
+    }
+}
+
+pub(super) fn control(text: &str) -> Parsed<ControlSetting> {
+    match text {
+        "" => refuse("a path, `auto` or `off`"),
+        "off" => Ok(ControlSetting::Off),
+        "auto" => Ok(ControlSetting::Auto),
+        path => Ok(ControlSetting::At(path.into())),
+    }
+}
+
+pub(super) fn switch(text: &str) -> Parsed<bool> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => refuse("`true` or `false`"),
+    }
+}
+
+/// A length of time; zero is none.
+pub(super) fn length(text: &str) -> Parsed<Duration> {
+    match parse_duration(text) {
+        Ok(length) => Ok(length.into()),
+        Err(_) => refuse("a duration such as 500ms, 10s or 1h"),
+    }
+}
+
+pub(super) fn length_or_off(text: &str) -> Parsed<Option<Duration>> {
+    match (text, parse_duration(text)) {
+        ("off", _) => Ok(None),
+        (_, Ok(length)) => Ok(Some(length.into())),
+        _ => refuse("a duration such as 500ms, 10s or 1h, or `off`"),
+    }
+}
+
+/// A number of bytes from `min` to `max`, such as `4096`, `64KiB` or `2GiB`.
+pub(super) fn size(text: &str, min: usize, max: usize) -> Parsed<usize> {
+    const UNITS: [(&str, usize); 4] =
+        [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("", 1)];
+    let parse = |(unit, bytes): (&str, usize)| {
+        let number = text.strip_suffix(unit)?.trim_end().parse::<usize>().ok()?;
+        number.checked_mul(bytes)
+    };
+    match UNITS.into_iter().find_map(parse) {
+        Some(size) if (min..=max).contains(&size) => Ok(size),
+        _ => refuse(format!(
+            "a size such as 4096, 64KiB or 2GiB, from {} to {}",
+            shown_size(min),
+            shown_size(max)
+        )),
+    }
+}
+
+fn shown_size(bytes: usize) -> String {
+    match bytes {
+        _ if bytes >= 1 << 30 && bytes.is_multiple_of(1 << 30) => format!("{}GiB", bytes >> 30),
+        _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}MiB", bytes >> 20),
+        _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}KiB", bytes >> 10),
+        _ => bytes.to_string(),
+    }
+}
+
+pub(super) fn number(text: &str, max: usize) -> Parsed<usize> {
+    match text.parse() {
+        Ok(number) if (1..=max).contains(&number) => Ok(number),
+        _ => refuse(format!("a whole number from 1 to {max}")),
+    }
+}
+
+pub(super) fn number_or_auto(text: &str, max: usize) -> Parsed<Option<NonZeroUsize>> {
+    match (text, number(text, max)) {
+        ("auto", _) => Ok(None),
+        (_, Ok(number)) => Ok(NonZeroUsize::new(number)),
+        _ => refuse(format!("a whole number from 1 to {max}, or `auto`")),
+    }
+}
+
+pub(super) fn level(text: &str) -> Parsed<Level> {
+    match text {
+        "error" => Ok(Level::Error),
+        "warn" => Ok(Level::Warn),
+        "info" => Ok(Level::Info),
+        "debug" => Ok(Level::Debug),
+        _ => refuse("`error`, `warn`, `info` or `debug`"),
+    }
+}
+
+/// Whether the log is JSON.
+pub(super) fn is_json(text: &str) -> Parsed<bool> {
+    match text {
+        "text" => Ok(false),
+        "json" => Ok(true),
+        _ => refuse("`text` or `json`"),
+    }
+}

@@ -1,0 +1,130 @@
+//! Who may come in, and how many at once.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ipnet::IpNet;
+use parking_lot::Mutex;
+
+use crate::settings::StreamSettings;
+
+/// The bounds of one door, over all workers.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    allow: Vec<IpNet>,
+    connections_max: usize,
+    per_source_max: usize,
+    open: AtomicUsize,
+    sources: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// A place at a door. Giving it back is dropping it.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    admission: Arc<Admission>,
+    source: IpAddr,
+}
+
+impl Admission {
+    pub(crate) fn new(settings: &StreamSettings) -> Self {
+        Self {
+            allow: settings.allow.clone(),
+            connections_max: settings.connections,
+            per_source_max: settings.connections_per_source,
+            open: AtomicUsize::new(0),
+            sources: Mutex::default(),
+        }
+    }
+
+    /// A place for a connection from `source`, if there is one.
+    pub(crate) fn admit(self: &Arc<Self>, source: IpAddr) -> Option<Admitted> {
+        let source = source.to_canonical();
+        if !is_allowed(&self.allow, source) {
+            return None;
+        }
+        if self.open.fetch_add(1, Ordering::Relaxed) >= self.connections_max {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        // From here on dropping it gives the place back.
+        let admitted = Admitted { admission: Arc::clone(self), source };
+        let mut sources = self.sources.lock();
+        let count = sources.entry(source).or_default();
+        *count += 1;
+        let is_within = *count <= self.per_source_max;
+        drop(sources);
+        is_within.then_some(admitted)
+    }
+}
+
+impl Admitted {
+    pub(super) fn source(&self) -> IpAddr {
+        self.source
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.admission.open.fetch_sub(1, Ordering::Relaxed);
+        let mut sources = self.admission.sources.lock();
+        if let Some(count) = sources.get_mut(&self.source) {
+            *count -= 1;
+            if *count == 0 {
+                sources.remove(&self.source);
+            }
+        }
+    }
+}
+
+/// Whether `source`, an IPv4 address if it is one, is in one of the networks; if there are none,
+/// everybody is.
+pub(super) fn is_allowed(networks: &[IpNet], source: IpAddr) -> bool {
+    networks.is_empty() || networks.iter().any(|network| network.contains(&source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admission(connections: usize, per_source: usize, allow: &[&str]) -> Arc<Admission> {
+        Arc::new(Admission {
+            allow: allow.iter().map(|net| net.parse().unwrap()).collect(),
+            connections_max: connections,
+            per_source_max: per_source,
+            open: AtomicUsize::new(0),
+            sources: Mutex::default(),
+        })
+    }
+
+    #[test]
+    fn bounds_hold_and_places_come_back() {
+        let door = admission(3, 2, &[]);
+        let [ada, bob]: [IpAddr; 2] = ["10.0.0.1", "10.0.0.2"].map(|it| it.parse().unwrap());
+        let first = door.admit(ada).unwrap();
+        let second = door.admit(ada).unwrap();
+        assert!(door.admit(ada).is_none(), "two from one address are enough");
+        let third = door.admit(bob).unwrap();
+        assert!(door.admit("10.0.0.3".parse().unwrap()).is_none(), "three in all are enough");
+        drop(first);
+        drop(door.admit(ada).unwrap());
+        drop((second, third));
+        assert_eq!(door.open.load(Ordering::Relaxed), 0);
+        assert!(door.sources.lock().is_empty(), "who is gone is forgotten");
+    }
+
+    #[test]
+    fn only_allowed_networks_come_in() {
+        let door = admission(9, 9, &["10.0.0.0/8", "2001:db8::/32"]);
+        for (source, expected) in [
+            ("10.1.2.3", true),
+            ("11.1.2.3", false),
+            ("::ffff:10.1.2.3", true),
+            ("2001:db8::1", true),
+            ("::1", false),
+        ] {
+            assert_eq!(door.admit(source.parse().unwrap()).is_some(), expected, "{source}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Opening sockets: one per worker on the same address, among which the system spreads clients.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+
+use ipnet::IpNet;
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// How many connections may wait to be accepted, per worker.
+const BACKLOG: i32 = 4096;
+/// How much the system holds for a worker that is busy, in each direction. It may give less.
+const UDP_BUFFER_BYTES: usize = 4 << 20;
+
+/// The sockets of one door.
+#[derive(Debug)]
+pub(crate) struct Listening<S> {
+    pub(crate) address: SocketAddr,
+    /// One per worker.
+    pub(crate) sockets: Vec<S>,
+}
+
+/// Why a door cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Anybody could reach it, and nobody said who may.
+    #[error(
+        "the {door} door would listen on {address}, which is not loopback, for everybody: say who \
+         may come with --{door}-allow (such as 10.0.0.0/8), or {door}.allow in tollgate.yaml"
+    )]
+    Open {
+        /// The door.
+        door: &'static str,
+        /// Where it would listen.
+        address: SocketAddr,
+    },
+    /// The system refuses.
+    #[error("the {door} door cannot listen on {address}")]
+    Bind {
+        /// The door.
+        door: &'static str,
+        /// Where it would listen.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Opens TCP sockets. Refuses an address that others can reach without a list of who may.
+pub(crate) fn tcp(
+    door: &'static str,
+    address: SocketAddr,
+    allow: &[IpNet],
+    workers: usize,
+) -> Result<Listening<TcpListener>, ListenError> {
+    let open = |address| {
+        let socket = stream_socket(address)?;
+        socket.listen(BACKLOG)?;
+        Ok(socket)
+    };
+    listen(door, address, allow, workers, Type::STREAM, open)
+}
+
+/// Opens UDP sockets. Refuses an address that others can reach without a list of who may.
+pub(crate) fn udp(
+    door: &'static str,
+    address: SocketAddr,
+    allow: &[IpNet],
+    workers: usize,
+) -> Result<Listening<UdpSocket>, ListenError> {
+    let open = |address| {
+        let socket = shared_socket(address, Type::DGRAM)?;
+        socket.bind(&SocketAddr::into(address))?;
+        // As much as the system allows; less only means that a burst is lost earlier.
+        let _ = socket.set_recv_buffer_size(UDP_BUFFER_BYTES);
+        let _ = socket.set_send_buffer_size(UDP_BUFFER_BYTES);
+        Ok(socket)
+    };
+    listen(door, address, allow, workers, Type::DGRAM, open)
+}
+
+fn listen<S: From<Socket>>(
+    door: &'static str,
+    address: SocketAddr,
+    allow: &[IpNet],
+    workers: usize,
+    kind: Type,
+    open: impl Fn(SocketAddr) -> io::Result<Socket>,
+) -> Result<Listening<S>, ListenError> {
+    if allow.is_empty() && !address.ip().to_canonical().is_loopback() {
+        return Err(ListenError::Open { door, address });
+    }
+    let open_all = || {
+        refuse_taken(address, kind)?;
+        let first = open(address)?;
+        let address = first.local_addr()?.as_socket().unwrap_or(address);
+        let mut sockets = vec![S::from(first)];
+        for _ in 1..workers {
+            sockets.push(S::from(open(address)?));
+        }
+        Ok(Listening { address, sockets })
+    };
+    open_all().map_err(|source| ListenError::Bind { door, address, source })
+}
+
+/// Sockets that share an address would also share it with another server of the same user, and
+/// each would get a part of the clients. So first one that does not share is tried.
+fn refuse_taken(address: SocketAddr, kind: Type) -> io::Result<()> {
+    let socket = plain_socket(address, kind)?;
+    if kind == Type::STREAM {
+        // Connections that were closed a moment ago are no reason to refuse.
+        socket.set_reuse_address(true)?;
+    }
+    socket.bind(&address.into())?;
+    if kind == Type::STREAM {
+        socket.listen(1)?;
+    }
+    Ok(())
+}
+
+fn stream_socket(address: SocketAddr) -> io::Result<Socket> {
+    let socket = shared_socket(address, Type::STREAM)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+fn shared_socket(address: SocketAddr, kind: Type) -> io::Result<Socket> {
+    let socket = plain_socket(address, kind)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn plain_socket(address: SocketAddr, kind: Type) -> io::Result<Socket> {
+    let protocol = if kind == Type::STREAM { Protocol::TCP } else { Protocol::UDP };
+    let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
+    if address.is_ipv6() {
+        // `[::]` is every address, also those of IPv4.
+        socket.set_only_v6(false)?;
+    }
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_address_needs_a_list_of_who_may_come() {
+        for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+            let address = address.parse().unwrap();
+            let refused = udp("udp", address, &[], 1).unwrap_err().to_string();
+            assert!(refused.contains("--udp-allow"), "{refused}");
+            assert!(matches!(tcp("bucket", address, &[], 1), Err(ListenError::Open { .. })));
+        }
+        let everybody = ["0.0.0.0/0".parse().unwrap()];
+        assert!(tcp("bucket", "0.0.0.0:0".parse().unwrap(), &everybody, 1).is_ok());
+        for loopback in ["127.0.0.1:0", "127.9.9.9:0", "[::1]:0"] {
+            assert!(udp("udp", loopback.parse().unwrap(), &[], 2).is_ok(), "{loopback}");
+        }
+    }
+
+    #[test]
+    fn workers_share_an_address_that_nobody_else_has() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let first = tcp("bucket", address, &[], 3).unwrap();
+        assert_eq!(first.sockets.len(), 3);
+        assert!(first.sockets.iter().all(|it| it.local_addr().unwrap() == first.address));
+        let second = tcp("bucket", first.address, &[], 1).unwrap_err();
+        assert!(second.to_string().contains("the bucket door cannot listen"), "{second}");
+        let first = udp("udp", address, &[], 2).unwrap();
+        assert!(udp("udp", first.address, &[], 2).is_err());
+    }
+}

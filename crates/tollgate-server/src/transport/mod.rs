@@ -1,0 +1,53 @@
+//! Sockets: one loop for streams and one for datagrams, whatever the door.
+
+mod admission;
+mod batch;
+mod datagram;
+mod listen;
+mod request_log;
+mod stream;
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tollgate::{Clock, Moment};
+
+pub(crate) use admission::Admission;
+pub(crate) use datagram::Datagrams;
+pub use listen::ListenError;
+pub(crate) use listen::{tcp, udp};
+pub(crate) use request_log::RequestLog;
+pub(crate) use stream::Streams;
+
+/// Whoever tells the server what time it is.
+pub trait Time: Send + Sync {
+    /// What time it is; never earlier than what it said before.
+    fn now(&self) -> Moment;
+}
+
+impl Time for Clock {
+    fn now(&self) -> Moment {
+        Self::now(self)
+    }
+}
+
+/// What every loop of the server works with.
+#[derive(Clone)]
+pub(crate) struct Street {
+    pub(crate) time: Arc<dyn Time>,
+    /// Turns true when the server is to stop.
+    pub(crate) drain: watch::Receiver<bool>,
+}
+
+impl Street {
+    /// Waits until the server is to stop.
+    pub(crate) async fn draining(&self) {
+        let mut drain = self.drain.clone();
+        // If nobody can ask for it any more, the server is going away too.
+        let _ = drain.wait_for(|is_draining| *is_draining).await;
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        *self.drain.borrow()
+    }
+}

@@ -1,0 +1,332 @@
+//! The loop for doors whose clients keep a connection.
+//!
+//! One read, all its requests decided, one write. What was read and what is to be written live in
+//! buffers of the worker, which all its connections share; only what a client does not take at
+//! once is kept with its connection, and until it is taken nothing more is read. So an idle
+//! connection costs next to nothing, and one that does not read costs its bound.
+
+use std::cell::RefCell;
+use std::io::{self, Read};
+use std::net::IpAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{sleep, timeout};
+use tollgate::Moment;
+use tollgate_protocol::{Counts, Flow, StreamDoor};
+
+use super::Street;
+use super::admission::{Admission, Admitted};
+use crate::counters::Counters;
+use crate::settings::StreamSettings;
+
+/// How much is read at once, at most.
+const READ_BYTES_MAX: usize = 64 << 10;
+/// How long the server waits for the client's end of a connection that it closes. Closing at once
+/// would tell the client's system to throw away what it has not read yet.
+const LINGER: Duration = Duration::from_secs(1);
+/// A connection on which nothing comes for this long has nothing on its way.
+const QUIET: Duration = Duration::from_millis(100);
+/// How long the server waits before it accepts again when it has run out of files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A door for streams, with what its loop needs.
+pub(crate) struct Streams<D> {
+    pub(crate) name: &'static str,
+    pub(crate) door: Arc<D>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) settings: StreamSettings,
+}
+
+// Not derived: the door itself need not be cloned.
+impl<D> Clone for Streams<D> {
+    fn clone(&self) -> Self {
+        Self {
+            name: self.name,
+            door: Arc::clone(&self.door),
+            admission: Arc::clone(&self.admission),
+            counters: Arc::clone(&self.counters),
+            settings: self.settings.clone(),
+        }
+    }
+}
+
+/// What the connections of one worker share.
+struct Worker<D> {
+    streams: Streams<D>,
+    street: Street,
+    index: usize,
+    buffers: RefCell<Buffers>,
+}
+
+struct Buffers {
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl<D: StreamDoor> Streams<D> {
+    /// Accepts and serves connections until the server is to stop, and then until all that was
+    /// received is answered. To be run in a `LocalSet`.
+    pub(crate) async fn serve(self, listener: TcpListener, street: Street, index: usize) {
+        // What one read can cause must fit the bound of what may wait.
+        let read_bytes = (self.settings.output_bytes / D::REPLY_BYTES_PER_BYTE).max(1);
+        let input = vec![0; read_bytes.min(READ_BYTES_MAX)];
+        let buffers = RefCell::new(Buffers { input, output: Vec::new() });
+        let worker = Rc::new(Worker { streams: self, street, index, buffers });
+        let mut connections = JoinSet::new();
+        let mut draining = pin!(worker.street.draining());
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut draining => break,
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => worker.admit(stream, peer.ip(), &mut connections),
+                    Err(error) => worker.cannot_accept(&error).await,
+                },
+            }
+        }
+        worker.admit_the_rest(listener, &mut connections);
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+impl<D: StreamDoor> Worker<D> {
+    fn admit(self: &Rc<Self>, stream: TcpStream, source: IpAddr, connections: &mut JoinSet<()>) {
+        let counters = self.streams.counters.worker(self.index);
+        let Some(admitted) = self.streams.admission.admit(source) else {
+            counters.refused();
+            tracing::debug!(door = self.streams.name, %source, "connection refused");
+            return;
+        };
+        counters.accepted();
+        connections.spawn_local(Rc::clone(self).converse(stream, admitted));
+    }
+
+    /// Clients that are connected but not yet accepted may have sent their requests too. The system
+    /// is asked itself: the runtime may not have heard of them yet.
+    fn admit_the_rest(self: &Rc<Self>, listener: TcpListener, connections: &mut JoinSet<()>) {
+        let Ok(listener) = listener.into_std() else { return };
+        while let Ok((stream, peer)) = listener.accept() {
+            let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+            if let Ok(stream) = stream {
+                self.admit(stream, peer.ip(), connections);
+            }
+        }
+    }
+
+    async fn cannot_accept(&self, error: &io::Error) {
+        tracing::warn!(door = self.streams.name, %error, "cannot accept a connection");
+        sleep(ACCEPT_PAUSE).await;
+    }
+
+    /// One connection, from its first byte to its last.
+    async fn converse(self: Rc<Self>, stream: TcpStream, admitted: Admitted) {
+        let counters = self.streams.counters.worker(self.index);
+        // A client that has gone away is no accident.
+        match self.answer(&stream).await {
+            Ok(()) | Err(Ended::Gone) => {}
+            Err(Ended::Stalled) => {
+                counters.dropped(1);
+                tracing::info!(
+                    door = self.streams.name,
+                    source = %admitted.source(),
+                    "connection dropped: its client does not read"
+                );
+            }
+        }
+        counters.closed();
+    }
+
+    async fn answer(&self, stream: &TcpStream) -> Result<(), Ended> {
+        stream.set_nodelay(true).map_err(|_| Ended::Gone)?;
+        let mut session = D::Session::default();
+        let mut draining = pin!(self.street.draining());
+        let mut heard_at = self.street.time.now();
+        let idle = self.streams.settings.idle;
+        let mut silence = pin!(sleep(idle.unwrap_or_default()));
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut draining => {
+                    self.answer_the_rest(stream, &mut session).await?;
+                    break;
+                }
+                ready = stream.readable() => {
+                    ready.map_err(|_| Ended::Gone)?;
+                    match self.step(stream, &mut session, Hear::Told).await? {
+                        Step::Went(now) => heard_at = now,
+                        Step::Nothing => {}
+                        Step::Close => break,
+                    }
+                }
+                // The timer runs on while requests come; when it ends, the last of them counts.
+                () = &mut silence, if idle.is_some() => {
+                    let silent: Duration = self.street.time.now().since(heard_at).into();
+                    match idle.unwrap_or_default().checked_sub(silent) {
+                        None | Some(Duration::ZERO) => break,
+                        Some(left) => silence.set(sleep(left)),
+                    }
+                }
+            }
+        }
+        self.close(stream).await;
+        Ok(())
+    }
+
+    /// The server is to stop: what has arrived is answered, the rest is not waited for.
+    async fn answer_the_rest(
+        &self,
+        stream: &TcpStream,
+        session: &mut D::Session,
+    ) -> Result<(), Ended> {
+        let answered = timeout(LINGER, async {
+            loop {
+                match self.step(stream, session, Hear::Ask).await? {
+                    Step::Went(_) => yield_now().await,
+                    Step::Close => return Ok(()),
+                    // What the client's system still holds comes as soon as ours has room.
+                    Step::Nothing if timeout(QUIET, stream.readable()).await.is_err() => {
+                        return Ok(());
+                    }
+                    Step::Nothing => clear_readiness(stream),
+                }
+            }
+        });
+        // Who sends faster than it can be answered is not listened to for ever.
+        answered.await.unwrap_or(Ok(()))
+    }
+
+    /// One read, its requests, one write.
+    async fn step(
+        &self,
+        stream: &TcpStream,
+        session: &mut D::Session,
+        hear: Hear,
+    ) -> Result<Step, Ended> {
+        let now = self.street.time.now();
+        let (flow, rest) = {
+            let Buffers { input, output } = &mut *self.buffers.borrow_mut();
+            let read = match hear {
+                Hear::Told => stream.try_read(input),
+                Hear::Ask => (&*SockRef::from(stream)).read(input),
+            };
+            let read = match read {
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Step::Nothing);
+                }
+                Err(_) => return Err(Ended::Gone),
+            };
+            output.clear();
+            let flow = self.decide(session, &input[..read], now, output);
+            (flow, write_now(stream, output)?)
+        };
+        if let Some(rest) = rest {
+            self.write_rest(stream, &rest).await?;
+        }
+        Ok(if flow == Flow::Open { Step::Went(now) } else { Step::Close })
+    }
+
+    fn decide(
+        &self,
+        session: &mut D::Session,
+        bytes: &[u8],
+        now: Moment,
+        output: &mut Vec<u8>,
+    ) -> Flow {
+        let door = &self.streams.door;
+        let mut counts = Counts::default();
+        let flow = if bytes.is_empty() {
+            door.finish(session, now, output, &mut counts);
+            Flow::Close
+        } else {
+            door.receive(session, bytes, now, output, &mut counts)
+        };
+        self.streams.counters.worker(self.index).add(&counts);
+        flow
+    }
+
+    /// The client is slow: its replies wait, and its requests are not read, for a while.
+    async fn write_rest(&self, stream: &TcpStream, mut rest: &[u8]) -> Result<(), Ended> {
+        while !rest.is_empty() {
+            let writable = timeout(self.streams.settings.stall, stream.writable()).await;
+            writable.map_err(|_| Ended::Stalled)?.map_err(|_| Ended::Gone)?;
+            match stream.try_write(rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Err(Ended::Gone),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that nothing more will come, and waits for the client to say the same, for a while.
+    async fn close(&self, stream: &TcpStream) {
+        if SockRef::from(stream).shutdown(std::net::Shutdown::Write).is_err() {
+            return;
+        }
+        let their_end = async {
+            loop {
+                let readable = stream.readable().await;
+                let read =
+                    readable.and_then(|()| stream.try_read(&mut self.buffers.borrow_mut().input));
+                match read {
+                    Ok(0) => return,
+                    Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,
+                    _ => {}
+                }
+            }
+        };
+        let _ = timeout(LINGER, their_end).await;
+    }
+}
+
+/// How the loop knows that there is something to read.
+#[derive(Clone, Copy)]
+enum Hear {
+    /// The runtime says so.
+    Told,
+    /// The system is asked: the runtime may not have heard of it yet.
+    Ask,
+}
+
+enum Step {
+    Went(Moment),
+    Nothing,
+    Close,
+}
+
+/// Why a connection ended before its time.
+enum Ended {
+    /// The client is gone.
+    Gone,
+    /// It does not read.
+    Stalled,
+}
+
+/// Has the runtime forget that there was something to read: it was read without it.
+fn clear_readiness(stream: &TcpStream) {
+    let _ = stream
+        .try_io(Interest::READABLE, || Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock)));
+}
+
+/// Writes what the client takes at once; returns the rest.
+fn write_now(stream: &TcpStream, output: &[u8]) -> Result<Option<Vec<u8>>, Ended> {
+    if output.is_empty() {
+        return Ok(None);
+    }
+    match stream.try_write(output) {
+        Ok(written) if written == output.len() => Ok(None),
+        Ok(written) => Ok(Some(output[written..].to_vec())),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Some(output.to_vec())),
+        Err(_) => Err(Ended::Gone),
+    }
+}

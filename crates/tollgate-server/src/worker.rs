@@ -1,0 +1,61 @@
+//! A worker: a thread that serves its own socket of every door.
+
+use std::io;
+use std::net::{TcpListener, UdpSocket};
+use std::sync::mpsc::Sender;
+
+use tokio::runtime;
+use tokio::task::{JoinSet, LocalSet};
+use tollgate_protocol::{bucket, throttr, udp};
+
+use crate::transport::{Datagrams, Streams, Street};
+
+/// What a worker serves.
+#[derive(Default)]
+pub(crate) struct Doors {
+    pub(crate) udp: Option<(Datagrams<udp::Door>, UdpSocket)>,
+    pub(crate) bucket: Option<(Streams<bucket::Door>, TcpListener)>,
+    pub(crate) throttr: Option<(Streams<throttr::Door>, TcpListener)>,
+}
+
+/// Starts a worker, which says on `done` when it has ended.
+pub(crate) fn start(
+    index: usize,
+    doors: Doors,
+    street: Street,
+    done: Sender<()>,
+) -> io::Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name(format!("worker {index}")).spawn(move || {
+        let served = LocalSet::new().block_on(&runtime, serve(index, doors, street));
+        if let Err(error) = served {
+            tracing::error!(worker = index, %error, "the worker cannot use its sockets");
+        }
+        // Who waits for it may be gone.
+        let _ = done.send(());
+    })?;
+    Ok(())
+}
+
+async fn serve(index: usize, doors: Doors, street: Street) -> io::Result<()> {
+    let mut open = JoinSet::new();
+    if let Some((datagrams, socket)) = doors.udp {
+        let socket = tokio::net::UdpSocket::from_std(socket)?;
+        open.spawn_local(datagrams.serve(socket, street.clone(), index));
+    }
+    if let Some((streams, listener)) = doors.bucket {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        open.spawn_local(streams.serve(listener, street.clone(), index));
+    }
+    if let Some((streams, listener)) = doors.throttr {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        open.spawn_local(streams.serve(listener, street.clone(), index));
+    }
+    while let Some(ended) = open.join_next().await {
+        if !street.is_draining() {
+            // A bug. The other doors go on; a supervisor should hear of it.
+            tracing::error!(worker = index, ?ended, "a door has closed");
+        }
+    }
+    Ok(())
+}

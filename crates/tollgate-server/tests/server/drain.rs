@@ -1,0 +1,113 @@
+//! Stopping: who was heard is answered, and nothing spent is forgotten.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tollgate::Clock;
+use tollgate_server::Server;
+
+use crate::support::{Folder, INSERT_ANSWER_BYTES, Stream, insert, settings, start};
+
+/// A client that sends as fast as it can until the server says that nothing more will come.
+struct Sender {
+    /// Requests that were sent whole.
+    sent: Arc<AtomicUsize>,
+    thread: thread::JoinHandle<Vec<u8>>,
+}
+
+fn send_until_the_end(server: &Server, door: &str, request: Vec<u8>) -> Sender {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let stream = Stream::connect(server, door).0;
+    let (mut reader, mut writer) = (stream.try_clone().unwrap(), stream);
+    let counter = Arc::clone(&sent);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let seen_over = Arc::clone(&is_over);
+    let writing = thread::spawn(move || {
+        while !seen_over.load(Ordering::Relaxed) && writer.write_all(&request).is_ok() {
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let thread = thread::spawn(move || {
+        let mut answers = Vec::new();
+        let end = reader.read_to_end(&mut answers);
+        is_over.store(true, Ordering::Relaxed);
+        // What was sent after the end makes the system reset the connection; the answers count.
+        drop(end);
+        // A writer that is stuck is freed by this.
+        let _ = reader.shutdown(std::net::Shutdown::Both);
+        writing.join().unwrap();
+        answers
+    });
+    Sender { sent, thread }
+}
+
+#[test]
+fn a_restart_under_load_answers_everybody_and_forgets_nothing() {
+    const BUDGET: usize = 1_000_000_000;
+    let folder = Folder::new();
+    let mut settings = settings();
+    settings.limits = Some(
+        folder
+            .write("limits.yaml", &format!("Budget: {{burst: {BUDGET}, count: 1, period: 8760h}}")),
+    );
+    settings.state = Some(folder.path("state"));
+    let mut spent = 0;
+    for _restart in 0..5 {
+        let server = start(&settings, Arc::new(Clock::start()));
+        let buckets: Vec<_> = (0..4)
+            .map(|_| send_until_the_end(&server, "bucket", b"get Budget\n".to_vec()))
+            .collect();
+        let ask = insert(u64::MAX, 1, 3600, "ada", "/search");
+        let quotas: Vec<_> =
+            (0..4).map(|_| send_until_the_end(&server, "throttr", ask.clone())).collect();
+        let all_busy =
+            || buckets.iter().chain(&quotas).all(|it| it.sent.load(Ordering::SeqCst) > 1000);
+        while !all_busy() {
+            thread::yield_now();
+        }
+        let sent = |senders: &[Sender]| -> Vec<usize> {
+            senders.iter().map(|it| it.sent.load(Ordering::SeqCst)).collect()
+        };
+        let sent_before = [sent(&buckets), sent(&quotas)];
+        assert!(server.drain(Duration::from_secs(20)).unwrap());
+        for (sender, sent) in buckets.into_iter().zip(&sent_before[0]) {
+            let answers = sender.thread.join().unwrap();
+            assert!(answers.len() / 2 >= *sent, "{} answers to {sent}", answers.len() / 2);
+            assert!(answers.chunks(2).all(|it| it == b"1\n"));
+            spent += answers.len() / 2;
+        }
+        for (sender, sent) in quotas.into_iter().zip(&sent_before[1]) {
+            let answers = sender.thread.join().unwrap();
+            assert!(answers.len() / INSERT_ANSWER_BYTES >= *sent);
+        }
+    }
+    let server = start(&settings, Arc::new(Clock::start()));
+    // Whatever is left beyond what was spent was forgotten; one that cost too much is refused.
+    let mut client = Stream::connect(&server, "bucket");
+    client.send(format!("get Budget {}\n", BUDGET - spent + 1).as_bytes());
+    assert_eq!(client.read(2), b"0\n", "more is left than was not spent");
+    client.send(format!("get Budget {}\n", BUDGET - spent).as_bytes());
+    assert_eq!(client.read(2), b"1\n", "less is left than was not spent");
+    server.drain(settings.drain).unwrap();
+}
+
+#[test]
+fn connections_that_were_not_accepted_yet_are_answered_too() {
+    let mut settings = settings();
+    settings.workers = std::num::NonZeroUsize::new(1);
+    for _ in 0..5 {
+        let server = start(&settings, Arc::new(Clock::start()));
+        let mut clients: Vec<_> = (0..200).map(|_| Stream::connect(&server, "bucket")).collect();
+        for client in &mut clients {
+            client.send(b"get bucketc\nget nobody\nget half");
+        }
+        assert!(server.drain(settings.drain).unwrap());
+        for client in &mut clients {
+            // The last line was not whole, so it is not a request that was sent before the end.
+            assert_eq!(client.read_to_end(), b"1\nBUCKET NOT FOUND\n");
+        }
+    }
+}

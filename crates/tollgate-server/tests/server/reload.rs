@@ -1,0 +1,109 @@
+//! Files that change under load.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tollgate::Clock;
+
+use crate::support::{Datagrams, Folder, Stream, settings, start};
+
+const RELOADS: usize = 10_000;
+const BUDGET: u64 = 1_000_000_000;
+
+/// Two sets of files that differ in everything but the budget. In each, the UDP rule uses a limit
+/// that the other set does not have.
+fn write(folder: &Folder, is_odd: bool) {
+    let (other, burst) = if is_odd { ("Odd", 7) } else { ("Even", 9) };
+    folder.write(
+        "limits.yaml",
+        &format!(
+            "Budget: {{burst: {BUDGET}, count: 1, period: 8760h}}\n\
+             {other}: {{burst: {burst}, count: 1, period: 8760h}}\n"
+        ),
+    );
+    folder.write("rules.yaml", &format!("rules: [{{match: '^x$', use: {other}}}]"));
+    folder.write("buckets.conf", &format!("always 1000000000\n{other}Bucket 5\n"));
+}
+
+#[test]
+fn ten_thousand_reloads_lose_nothing_and_answer_nothing_wrong() {
+    let folder = Folder::new();
+    let mut settings = settings();
+    write(&folder, true);
+    settings.limits = Some(folder.path("limits.yaml"));
+    settings.udp.rules = Some(folder.path("rules.yaml"));
+    settings.bucket.buckets = Some(folder.path("buckets.conf"));
+    let server = start(&settings, Arc::new(Clock::start()));
+    let is_over = Arc::new(AtomicBool::new(false));
+
+    let mut bucket = Stream::connect(&server, "bucket");
+    let over = Arc::clone(&is_over);
+    let spender = thread::spawn(move || {
+        let mut spent = 0;
+        while !over.load(Ordering::Relaxed) {
+            bucket.send(&b"get Budget\nget always\n".repeat(10));
+            assert_eq!(bucket.read(40), b"1\n".repeat(20));
+            spent += 10;
+        }
+        spent
+    });
+    let udp = Datagrams::connect(&server);
+    let over = Arc::clone(&is_over);
+    let asker = thread::spawn(move || {
+        let mut asked = 0;
+        while !over.load(Ordering::Relaxed) {
+            let answer = String::from_utf8(udp.ask(b"over_limit x")).unwrap();
+            // The limit of one set or of the other; never the answer of a rule without its limit.
+            assert!(
+                answer.ends_with(" 7.0 31536000") || answer.ends_with(" 9.0 31536000"),
+                "{answer}"
+            );
+            asked += 1;
+        }
+        asked
+    });
+
+    let mut refused = 0;
+    for round in 0..RELOADS {
+        match round % 4 {
+            0 | 2 => write(&folder, round % 4 == 0),
+            1 => drop(folder.write("rules.yaml", "rules: [{match: '(', use: Nobody}]")),
+            _ => drop(folder.write("limits.yaml", "Budget: {burst: 0}")),
+        }
+        refused += usize::from(server.reload().is_err());
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let (spent, asked): (u64, u64) = (spender.join().unwrap(), asker.join().unwrap());
+    assert_eq!(refused, RELOADS / 2, "exactly the bad ones are refused");
+    assert!(spent > 1000 && asked > 100, "there was no load: {spent} spends, {asked} questions");
+    let mut bucket = Stream::connect(&server, "bucket");
+    bucket.send(
+        format!("get Budget {}\nget Budget {}\n", BUDGET - spent + 1, BUDGET - spent).as_bytes(),
+    );
+    assert_eq!(bucket.read(4), b"0\n1\n", "of {spent} spends some were lost, or some made up");
+    assert_eq!(server.stats().reloads.done + server.stats().reloads.failed, RELOADS as u64);
+    server.drain(settings.drain).unwrap();
+}
+
+#[test]
+fn a_bad_file_is_refused_with_its_faults_and_the_old_one_goes_on() {
+    let folder = Folder::new();
+    let mut settings = settings();
+    settings.bucket.buckets = Some(folder.write("buckets.conf", "a 1\n"));
+    let server = start(&settings, Arc::new(Clock::start()));
+    let mut bucket = Stream::connect(&server, "bucket");
+    folder.write("buckets.conf", "a 1\nb 0.0\n");
+    let refused = server.reload().unwrap_err().to_string();
+    assert!(
+        refused.contains("buckets.conf:2:") && refused.contains("Invalid rate for bucket b: 0.0"),
+        "{refused}"
+    );
+    bucket.send(b"get a\nget b\n");
+    assert_eq!(bucket.read(19), b"1\nBUCKET NOT FOUND\n");
+    folder.write("buckets.conf", "a 1\nb 5\n");
+    server.reload().unwrap();
+    bucket.send(b"get b\n");
+    assert_eq!(bucket.read(2), b"1\n");
+    server.drain(settings.drain).unwrap();
+}

@@ -1,0 +1,107 @@
+//! What was spent survives a restart.
+
+use std::fs;
+use std::sync::Arc;
+
+use tollgate::Moment;
+use tollgate_server::Server;
+use tollgate_server::settings::Settings;
+
+use crate::support::{
+    Datagrams, Folder, INSERT_ANSWER_BYTES, StandingTime, Stream, insert, settings, start,
+};
+
+const NOW: u64 = 1_700_000_000;
+
+fn with_state(folder: &Folder) -> Settings {
+    let mut settings = settings();
+    settings.state = Some(folder.path("state"));
+    settings.limits = Some(folder.write("limits.yaml", "Orders: {burst: 5, count: 5, period: 1h}"));
+    settings.udp.rules = Some(
+        folder.write("rules.yaml", "rules: [{match: '.', limit: 3, period: 100, strict: true}]"),
+    );
+    settings
+}
+
+/// What every door answers.
+fn answers(server: &Server) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
+    let mut bucket = Stream::connect(server, "bucket");
+    bucket.send(b"get Orders:ada\n");
+    let mut throttr = Stream::connect(server, "throttr");
+    throttr.send(&insert(9, 1, 3600, "ada", "/"));
+    let udp = Datagrams::connect(server).ask(b"over_limit ada");
+    (bucket.read(2), throttr.read(INSERT_ANSWER_BYTES), udp)
+}
+
+#[test]
+fn every_door_goes_on_where_it_stopped() {
+    let folder = Folder::new();
+    let settings = with_state(&folder);
+    let time = StandingTime::at_secs(NOW);
+    let stopped: Vec<_> = (0..8)
+        .map(|second| {
+            time.set(Moment::from_nanos((NOW + second) * 1_000_000_000));
+            let server = start(&settings, Arc::clone(&time) as _);
+            let answers = answers(&server);
+            assert!(server.drain(settings.drain).unwrap());
+            answers
+        })
+        .collect();
+    // The same without a restart.
+    let folder = Folder::new();
+    let settings = with_state(&folder);
+    let time = StandingTime::at_secs(NOW);
+    let server = start(&settings, Arc::clone(&time) as _);
+    for (second, expected) in (0..).zip(stopped) {
+        time.set(Moment::from_nanos((NOW + second) * 1_000_000_000));
+        assert_eq!(answers(&server), expected, "second {second}");
+    }
+    server.drain(settings.drain).unwrap();
+}
+
+#[test]
+fn a_damaged_file_is_set_aside_and_the_server_starts() {
+    let folder = Folder::new();
+    let settings = with_state(&folder);
+    let server = start(&settings, StandingTime::at_secs(NOW));
+    answers(&server);
+    server.drain(settings.drain).unwrap();
+    let file = folder.path("state/state");
+    let whole = fs::read(&file).unwrap();
+    for damaged in [&whole[..whole.len() - 1], &[], b"nonsense", &[whole.as_slice(), b"!"].concat()]
+    {
+        fs::write(&file, damaged).unwrap();
+        let server = start(&settings, StandingTime::at_secs(NOW));
+        assert!(!file.exists(), "it is set aside");
+        assert!(folder.path(&format!("state/state.damaged-{NOW}")).exists());
+        assert_eq!(answers(&server).2, b"ok N 0.0 3.0 100", "as if nothing had been spent");
+        server.drain(settings.drain).unwrap();
+    }
+}
+
+#[test]
+fn a_directory_has_one_server() {
+    let folder = Folder::new();
+    let settings = with_state(&folder);
+    let first = start(&settings, StandingTime::at_secs(NOW));
+    let second = Server::start(&settings, StandingTime::at_secs(NOW)).err().unwrap().to_string();
+    assert!(second.contains("another server uses the state directory"), "{second}");
+    first.drain(settings.drain).unwrap();
+    start(&settings, StandingTime::at_secs(NOW)).drain(settings.drain).unwrap();
+}
+
+#[test]
+fn a_save_that_was_cut_short_leaves_the_one_before() {
+    let folder = Folder::new();
+    let settings = with_state(&folder);
+    let server = start(&settings, StandingTime::at_secs(NOW));
+    answers(&server);
+    server.save().unwrap();
+    assert_eq!(server.stats().saves.done, 1);
+    // A process that is killed while it writes leaves this behind.
+    fs::write(folder.path("state/state.new"), b"half").unwrap();
+    drop(server);
+    let server = start(&settings, StandingTime::at_secs(NOW));
+    assert_eq!(answers(&server).2, b"ok N 1.0 3.0 100");
+    server.drain(settings.drain).unwrap();
+}

@@ -1,0 +1,162 @@
+//! A server on free ports with files of its own, and clients for its doors.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tollgate::Moment;
+use tollgate_server::settings::Settings;
+use tollgate_server::{Server, Time};
+
+/// How long a client waits for an answer that must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A time that stands still until it is moved.
+pub(crate) struct StandingTime(AtomicU64);
+
+impl StandingTime {
+    pub(crate) fn at_secs(secs: u64) -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(secs * 1_000_000_000)))
+    }
+
+    pub(crate) fn set(&self, moment: Moment) {
+        self.0.store(moment.as_nanos(), Ordering::SeqCst);
+    }
+}
+
+impl Time for StandingTime {
+    fn now(&self) -> Moment {
+        Moment::from_nanos(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// An empty folder that no other test uses; it goes when this does.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a file as an editor does: whole, in place of the old one.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        let new = self.path(&format!("{name}.new"));
+        fs::write(&new, text).unwrap();
+        fs::rename(new, &path).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Settings with every door on a free port of loopback.
+pub(crate) fn settings() -> Settings {
+    let mut settings = Settings::default();
+    let free = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    settings.udp.listen = free;
+    settings.bucket.stream.listen = free;
+    settings.throttr.stream.listen = free;
+    settings.memory = 64 << 20;
+    settings
+}
+
+pub(crate) fn start(settings: &Settings, time: Arc<dyn Time>) -> Server {
+    Server::start(settings, time).unwrap()
+}
+
+/// A client of a door for streams.
+pub(crate) struct Stream(pub(crate) TcpStream);
+
+impl Stream {
+    pub(crate) fn connect(server: &Server, door: &str) -> Self {
+        let stream = TcpStream::connect(server.address(door).unwrap()).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self(stream)
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).unwrap();
+    }
+
+    /// The next `count` bytes.
+    pub(crate) fn read(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.0.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// Everything until the server closes.
+    pub(crate) fn read_to_end(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.0.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+}
+
+/// A client of a door for datagrams.
+pub(crate) struct Datagrams(UdpSocket);
+
+impl Datagrams {
+    pub(crate) fn connect(server: &Server) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(server.address("udp").unwrap()).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self(socket)
+    }
+
+    pub(crate) fn send(&self, request: &[u8]) {
+        self.0.send(request).unwrap();
+    }
+
+    pub(crate) fn receive(&self) -> Vec<u8> {
+        let mut bytes = [0; 4096];
+        let length = self.0.recv(&mut bytes).unwrap();
+        bytes[..length].to_vec()
+    }
+
+    pub(crate) fn ask(&self, request: &[u8]) -> Vec<u8> {
+        self.send(request);
+        self.receive()
+    }
+}
+
+/// The bytes of a Throttr insert.
+pub(crate) fn insert(
+    quota: u64,
+    usage: u64,
+    ttl_secs: u64,
+    consumer: &str,
+    resource: &str,
+) -> Vec<u8> {
+    let mut bytes = vec![1];
+    bytes.extend(quota.to_le_bytes());
+    bytes.extend(usage.to_le_bytes());
+    bytes.push(2);
+    bytes.extend(ttl_secs.to_le_bytes());
+    bytes.push(u8::try_from(consumer.len()).unwrap());
+    bytes.push(u8::try_from(resource.len()).unwrap());
+    bytes.extend(consumer.as_bytes());
+    bytes.extend(resource.as_bytes());
+    bytes
+}
+
+/// How long a Throttr answer to an insert is.
+pub(crate) const INSERT_ANSWER_BYTES: usize = 18;

@@ -1,0 +1,59 @@
+//! A limiter that outlives its process.
+
+use std::io::{self, Read, Write};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use super::Limiter;
+use crate::Moment;
+use crate::limits::Limits;
+use crate::limits::resolver::{Registry, Resolver};
+use crate::store::Store;
+use crate::store::saved::{Reader, RestoreError, Saved, Section, Writer};
+
+impl Limiter {
+    /// Saves everything that was spent and not yet come back at `at`, as one section, while asks
+    /// go on; a reload waits until it is done. Fails where `to` does.
+    ///
+    /// Each bucket is saved as it was at one moment during the call. What is saved includes the
+    /// secret that fingerprints are keyed by, so nobody else should be able to read it.
+    pub fn save<W: Write>(&self, to: &mut Writer<W>, at: Moment) -> io::Result<Saved> {
+        // Cells that a reload carries over meanwhile would be under rules that were not saved.
+        let registry = self.registry.lock();
+        let before = to.written();
+        to.begin(Section::Limits);
+        to.secret(&self.secret)?;
+        registry.save(to)?;
+        self.resolver.load().save(to)?;
+        let buckets = to.cells(&self.store, at)?;
+        to.end()?;
+        Ok(Saved { buckets, bytes: to.written().saturating_sub(before) })
+    }
+
+    /// The limiter that was saved in the section `from` has found, with limits that may have
+    /// changed since: they replace those that were saved as a [`reload`](Self::reload) at `at` does.
+    /// Buckets never take more than about `memory` bytes; if more were saved, those that owe least
+    /// are forgotten, and counted. Refuses what is damaged, and then restores nothing.
+    ///
+    /// A [`Moment`] has to mean the same as when it was saved.
+    pub fn restore<R: Read>(
+        limits: Limits,
+        memory: usize,
+        from: &mut Reader<R>,
+        at: Moment,
+    ) -> Result<Self, RestoreError> {
+        from.begin(Section::Limits)?;
+        let secret = from.secret()?;
+        let (mut registry, rules) = Registry::restore(from)?;
+        let old = Resolver::restore(from, &rules)?;
+        let store = from.cells(&registry.book(), memory, at)?;
+        from.end()?;
+
+        let resolver = Resolver::new(limits, &secret, &mut registry, Some(&old))?;
+        store.install(&registry.book());
+        store.carry_over(&resolver.moved_since(&old), at);
+        let resolver = ArcSwap::from_pointee(resolver);
+        Ok(Self { resolver, store, secret, registry: Mutex::new(registry) })
+    }
+}

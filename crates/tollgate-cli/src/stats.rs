@@ -87,21 +87,20 @@ fn print(stats: &Stats, output: &mut Output) -> Result<(), Error> {
 
 /// Columns as wide as they need to be: words to the left, numbers to the right.
 fn table(head: &[&str], rows: Vec<Vec<String>>, output: &mut Output) -> Result<(), Error> {
+    let is_number = |column: usize| {
+        rows.iter().all(|row| row.get(column).is_some_and(|it| it.parse::<u64>().is_ok()))
+    };
+    let is_number: Vec<bool> = (0..head.len()).map(is_number).collect();
     let head = head.iter().map(|&word| word.to_owned()).collect();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0)
-    };
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     for row in &rows {
-        let mut line = String::new();
-        for (column, word) in row.iter().enumerate() {
-            let is_word =
-                !rows[1..].iter().all(|row| row[column].bytes().all(|b| b.is_ascii_digit()));
-            let width = width(column);
-            line +=
-                &if is_word { format!("{word:<width$}  ") } else { format!("{word:>width$}  ") };
-        }
-        output.line(line.trim_end())?;
+        let pad = |(column, word): (usize, &String)| match (width(column), is_number[column]) {
+            (width, true) => format!("{word:>width$}"),
+            (width, false) => format!("{word:<width$}"),
+        };
+        let words: Vec<String> = row.iter().enumerate().map(pad).collect();
+        output.line(words.join("  ").trim_end())?;
     }
     Ok(())
 }

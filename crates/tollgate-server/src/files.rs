@@ -95,9 +95,12 @@ pub enum LoadError {
     Faults(#[from] Faults),
 }
 
-/// What a file looks like from outside. Whoever changes the file changes this.
+/// What the files look like from outside. Whoever changes one changes this.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp(Vec<Option<(u64, u64, u64, i64, i64)>>);
+pub(crate) struct Stamp(Vec<Option<FileStamp>>);
+
+/// Device, inode, size, and when it was written: seconds and nanoseconds.
+type FileStamp = (u64, u64, u64, i64, i64);
 
 impl Files {
     pub(crate) fn new(settings: &Settings) -> Self {

@@ -179,7 +179,7 @@ async fn reload(server: &Arc<Server>) {
     match reloaded {
         Ok(Ok(())) => tracing::info!("the files were read again and are in force"),
         Ok(Err(error)) => {
-            tracing::error!("the files were refused, the old ones stay in force:\n{error}")
+            tracing::error!("the files were refused, the old ones stay in force:\n{error}");
         }
         Err(error) => tracing::error!(%error, "reading the files again failed"),
     }

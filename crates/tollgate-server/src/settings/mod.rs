@@ -128,7 +128,7 @@ impl Default for Settings {
                 log_requests: false,
             },
             bucket: BucketSettings {
-                stream: StreamSettings::new(4444, Some(Duration::from_secs(3600))),
+                stream: StreamSettings::new(4444, Some(Duration::from_hours(1))),
                 buckets: None,
                 line_bytes: tollgate_protocol::bucket::LINE_BYTES_MAX,
             },

@@ -63,10 +63,10 @@ impl<D: DatagramDoor> Datagrams<D> {
                 biased;
                 () = &mut draining => break,
                 ready = socket.readable() => {
-                    let received = ready.and_then(|()| {
+                    let batch = ready.and_then(|()| {
                         socket.try_io(Interest::READABLE, || Ok(worker.receiver.receive(&socket)?))
                     });
-                    match received {
+                    match batch {
                         Ok(()) => worker.answer(&socket).await,
                         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                         Err(error) => worker.cannot_receive(&error),

@@ -68,10 +68,10 @@ fn a_restart_under_load_answers_everybody_and_forgets_nothing() {
         while !all_busy() {
             thread::yield_now();
         }
-        let sent = |senders: &[Sender]| -> Vec<usize> {
+        let count_sent = |senders: &[Sender]| -> Vec<usize> {
             senders.iter().map(|it| it.sent.load(Ordering::SeqCst)).collect()
         };
-        let sent_before = [sent(&buckets), sent(&quotas)];
+        let sent_before = [count_sent(&buckets), count_sent(&quotas)];
         assert!(server.drain(Duration::from_secs(20)).unwrap());
         for (sender, sent) in buckets.into_iter().zip(&sent_before[0]) {
             let answers = sender.thread.join().unwrap();

@@ -1,5 +1,7 @@
 //! Whole servers on free ports, with real sockets.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod crowd;
 mod drain;
 mod exactness;

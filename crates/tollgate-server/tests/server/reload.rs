@@ -39,7 +39,7 @@ fn ten_thousand_reloads_lose_nothing_and_answer_nothing_wrong() {
 
     let mut bucket = Stream::connect(&server, "bucket");
     let over = Arc::clone(&is_over);
-    let spender = thread::spawn(move || {
+    let spending = thread::spawn(move || {
         let mut spent = 0;
         while !over.load(Ordering::Relaxed) {
             bucket.send(&b"get Budget\nget always\n".repeat(10));
@@ -50,7 +50,7 @@ fn ten_thousand_reloads_lose_nothing_and_answer_nothing_wrong() {
     });
     let udp = Datagrams::connect(&server);
     let over = Arc::clone(&is_over);
-    let asker = thread::spawn(move || {
+    let asking = thread::spawn(move || {
         let mut asked = 0;
         while !over.load(Ordering::Relaxed) {
             let answer = String::from_utf8(udp.ask(b"over_limit x")).unwrap();
@@ -74,9 +74,12 @@ fn ten_thousand_reloads_lose_nothing_and_answer_nothing_wrong() {
         refused += usize::from(server.reload().is_err());
     }
     is_over.store(true, Ordering::Relaxed);
-    let (spent, asked): (u64, u64) = (spender.join().unwrap(), asker.join().unwrap());
+    let (spent, questions): (u64, u64) = (spending.join().unwrap(), asking.join().unwrap());
     assert_eq!(refused, RELOADS / 2, "exactly the bad ones are refused");
-    assert!(spent > 1000 && asked > 100, "there was no load: {spent} spends, {asked} questions");
+    assert!(
+        spent > 1000 && questions > 100,
+        "there was no load: {spent} spends, {questions} questions"
+    );
     let mut bucket = Stream::connect(&server, "bucket");
     bucket.send(
         format!("get Budget {}\nget Budget {}\n", BUDGET - spent + 1, BUDGET - spent).as_bytes(),

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: how fast it is, always as a ratio to something else in the same run.
 
 mod count;
+mod crowd;
 mod engine;
 mod saved;
 mod udp;
@@ -13,6 +14,8 @@ pub(crate) enum Bench {
     Engine(engine::Args),
     /// One datagram through the UDP door, beside the bare store
     Udp(udp::Args),
+    /// How long clients wait while thousands of others are idle or trickle
+    Crowd(crowd::Args),
     /// Instructions of one decision, by callgrind
     Count(count::Args),
     /// Saving all buckets and restoring them
@@ -23,6 +26,7 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     match bench {
         Bench::Engine(args) => engine::run(args),
         Bench::Udp(args) => udp::run(args),
+        Bench::Crowd(args) => crowd::run(args),
         Bench::Count(args) => count::run(args),
         Bench::Saved(args) => saved::run(args),
     }

@@ -97,7 +97,7 @@ impl Rules {
     /// let text = "rules: [{match: '^ws (global$', limit: 2500, period: 10}]";
     /// let faults = Rules::parse(&Source { name: "rules.yaml", text }, &Limits::new());
     /// let faults = faults.err().ok_or("the bracket is not closed")?;
-    /// assert!(faults.to_string().starts_with("rules.yaml:1:21: unclosed group"), "{faults}");
+    /// assert!(faults.to_string().starts_with("rules.yaml:1:22: unclosed group"), "{faults}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn parse(source: &Source<'_>, limits: &Limits) -> Result<Self, Faults> {

@@ -389,7 +389,11 @@ fn pattern(
     report: &mut Report<'_>,
 ) -> Option<(Pattern, String)> {
     let pair = fields.find(name)?;
-    let text = text(pair, EXPECTED_PATTERN, report)?;
+    let text = match &pair.value.value {
+        // An expression that fits every key.
+        Value::Scalar { text, is_plain: false } if text.is_empty() => "",
+        _ => text(pair, EXPECTED_PATTERN, report)?,
+    };
     match Pattern::new(text) {
         Ok(pattern) => Some((pattern, text.to_owned())),
         Err(wrong) => {

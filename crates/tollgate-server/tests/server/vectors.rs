@@ -38,7 +38,7 @@ fn rates_are_those_of_the_original() {
     ] {
         let folder = Folder::new();
         let mut settings = settings();
-        let rules = format!("rules: [{{match: '^', {rule}}}]");
+        let rules = format!("rules: [{{match: '', {rule}}}]");
         settings.udp.rules = Some(folder.write("rules.yaml", &rules));
         let time = StandingTime::at_secs(NOW);
         let server = start(&settings, Arc::clone(&time) as _);
@@ -51,6 +51,48 @@ fn rates_are_those_of_the_original() {
         }
         server.drain(settings.drain).unwrap();
     }
+}
+
+#[test]
+fn datagrams_are_answered_or_ignored_as_by_the_original() {
+    let mut settings = settings();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/musicbrainz.yaml");
+    settings.udp.rules = Some(example.into());
+    let text = vector("udp_edge.tsv");
+    let mut count = 0;
+    for row in rows(&text) {
+        let [request, answer] = row[..] else { panic!("{row:?}") };
+        let server = start(&settings, StandingTime::at_secs(NOW));
+        let client = Datagrams::connect(&server);
+        client.send(&unquote(request));
+        // Datagrams of one client are answered in order, so this comes first if the other does not.
+        client.send(b"0123456789 ping");
+        let expected = match answer {
+            "(none)" => b"0123456789 pong".to_vec(),
+            _ => unquote(answer),
+        };
+        assert_eq!(fields_in_order(&client.receive()), fields_in_order(&expected), "{request}");
+        drop(server);
+        count += 1;
+    }
+    assert_eq!(count, 31);
+}
+
+/// The original told the fields of its JSON objects in any order.
+fn fields_in_order(answer: &[u8]) -> (String, Option<Value>) {
+    let text = String::from_utf8_lossy(answer).into_owned();
+    match text.split_once(", [") {
+        Some((answer, lists)) => {
+            (answer.to_owned(), Some(serde_json::from_str(&format!("[[{lists}]")).unwrap()))
+        }
+        None => (text, None),
+    }
+}
+
+/// The bytes that Python writes as `b'..'`.
+fn unquote(text: &str) -> Vec<u8> {
+    let inner = text.strip_prefix('b').unwrap();
+    unescape(&inner[1..inner.len() - 1])
 }
 
 #[test]
@@ -97,6 +139,7 @@ fn unescape(text: &str) -> Vec<u8> {
                     let digits = [rest.next().unwrap(), rest.next().unwrap()];
                     u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap()
                 }
+                quoted @ (b'\'' | b'"' | b'\\') => quoted,
                 other => panic!("\\{}", char::from(other)),
             },
         });

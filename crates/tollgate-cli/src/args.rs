@@ -66,6 +66,8 @@ says which are in force; they are told where their own effect changes.
 
 EXAMPLES
   tollgate check --limits limits.yaml --overrides overrides.yaml
+  tollgate check --limits limits.yaml --buckets buckets.conf --rules rules.yaml
+      all that a server reads; a rule may use a limit or a bucket
   tollgate check --limits new.yaml --against limits.yaml
       what a reload would change, and for whom
   tollgate check --limits new.yaml --overrides new-o.yaml --against limits.yaml \\
@@ -122,7 +124,7 @@ enum RawCommand {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Find every mistake in limits files, or say what they change
+    /// Find every mistake in limits, buckets and rules files, or say what limits change
     #[command(after_help = CHECK_HELP)]
     Check(RawCheck),
     /// Decide recorded traffic in virtual time
@@ -162,10 +164,20 @@ pub(crate) struct RawFiles {
 
 #[derive(Debug, Args)]
 struct RawCheck {
-    #[command(flatten)]
-    files: RawFiles,
+    /// The file that says what each limit allows
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["buckets", "rules"])]
+    limits: Option<PathBuf>,
+    /// The file that says what it allows to some
+    #[arg(long, value_name = "FILE", requires = "limits")]
+    overrides: Option<PathBuf>,
+    /// A buckets file of the token-bucket server
+    #[arg(long, value_name = "FILE")]
+    buckets: Option<PathBuf>,
+    /// A rules file of the UDP rate limiter
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
     /// Say what would change if these limits were the ones in force
-    #[arg(long, value_name = "OLD_LIMITS")]
+    #[arg(long, value_name = "OLD_LIMITS", requires = "limits")]
     against: Option<PathBuf>,
     /// The overrides in force [default: those of --overrides]
     #[arg(long, value_name = "OLD_OVERRIDES", requires = "against")]
@@ -286,7 +298,14 @@ impl From<RawCheck> for Check {
     fn from(raw: RawCheck) -> Self {
         let overrides = raw.against_overrides;
         let against = raw.against.map(|limits| Files { limits, overrides });
-        Self { files: raw.files.into(), against, format: raw.format }
+        let overrides = raw.overrides;
+        Self {
+            files: raw.limits.map(|limits| Files { limits, overrides }),
+            buckets: raw.buckets,
+            rules: raw.rules,
+            against,
+            format: raw.format,
+        }
     }
 }
 

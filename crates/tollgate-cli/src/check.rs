@@ -1,8 +1,12 @@
-//! `tollgate check`: what is wrong with limits files, what is in them, and what they change.
+//! `tollgate check`: what is wrong with limits, buckets and rules files, what is in them, and what they change.
+
+use std::path::PathBuf;
 
 use serde::Serialize;
 use tollgate::Limits;
 use tollgate::limits::{Change, Fault, Faults, NamedLimit, changes};
+use tollgate_protocol::udp::Rules;
+use tollgate_server::Text;
 
 use crate::args::Format;
 use crate::error::{Error, Exit};
@@ -12,7 +16,9 @@ use crate::output::{Output, say};
 /// What is to be checked.
 #[derive(Debug)]
 pub(crate) struct Check {
-    pub(crate) files: Files,
+    pub(crate) files: Option<Files>,
+    pub(crate) buckets: Option<PathBuf>,
+    pub(crate) rules: Option<PathBuf>,
     /// What is in force, to say what would change. Without overrides of its own it has those of
     /// `files`.
     pub(crate) against: Option<Files>,
@@ -42,15 +48,41 @@ pub(crate) fn run(check: &Check) -> Result<Exit, Error> {
 }
 
 impl Check {
-    /// The limits, and what they change if that was asked.
+    /// The limits with the buckets, and what the limits change if that was asked.
     fn load(&self) -> Result<(Limits, Option<Vec<Change>>), Error> {
-        let texts = self.files.read()?;
+        let Some(files) = &self.files else { return Ok((self.load_beside(Limits::new())?, None)) };
+        let texts = files.read()?;
         let limits = texts.parse()?;
-        let Some(against) = &self.against else { return Ok((limits, None)) };
-        // Overrides that are given once are in force already: only the limits are to change.
-        let old = against.read_old()?.parse_beside(&texts)?;
-        let changes = changes(&old, &limits);
-        Ok((limits, Some(changes)))
+        let changes = match &self.against {
+            // Overrides that are given once are in force already: only the limits are to change.
+            Some(old) => Some(changes(&old.read_old()?.parse_beside(&texts)?, &limits)),
+            None => None,
+        };
+        Ok((self.load_beside(limits)?, changes))
+    }
+
+    /// The limits with the buckets. Rules are looked at too, beside both.
+    fn load_beside(&self, limits: Limits) -> Result<Limits, Error> {
+        let read = |what, path: &Option<PathBuf>| {
+            path.as_ref().map(|path| Text::read(what, path)).transpose()
+        };
+        let (buckets, rules) = (read("buckets", &self.buckets)?, read("rules", &self.rules)?);
+        let with_buckets = match &buckets {
+            Some(text) => limits.clone().with_buckets(&text.source()),
+            None => Ok(limits.clone()),
+        };
+        // Where the buckets are wrong, the rules are looked at without them.
+        let beside = with_buckets.as_ref().unwrap_or(&limits);
+        let rules = rules.map_or(Ok(()), |text| Rules::parse(&text.source(), beside).map(drop));
+        match (with_buckets, rules) {
+            (Ok(limits), Ok(())) => Ok(limits),
+            (Err(mut faults), Err(more)) => {
+                faults.append(more);
+                Err(faults)
+            }
+            (Err(faults), Ok(())) | (Ok(_), Err(faults)) => Err(faults),
+        }
+        .map_err(|faults| Error::Faults { faults, is_old: false })
     }
 }
 

@@ -187,3 +187,29 @@ fn programs_read_the_faults() {
     let expected = json!({"faults": [fault], "untold": 0, "old": false});
     assert_eq!((ran.code, ran.json(), &*ran.stderr), (Some(2), vec![expected], ""));
 }
+
+#[test]
+fn buckets_and_rules_are_checked_beside_the_limits() {
+    let limits = file("beside.yaml", "Logins: {burst: 5, count: 5, period: 1h}\n");
+    let buckets = file("beside.conf", "fast 100\n");
+    let rules =
+        file("beside-rules.yaml", "rules: [{match: a, use: Logins}, {match: b, use: fast}]\n");
+    let all = ["check", "--limits", &limits, "--buckets", &buckets, "--rules", &rules];
+    let ran = run(&all);
+    assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
+    assert!(ran.stdout.starts_with("2 limits, 0 overrides\n"), "{}", ran.stdout);
+    // Without what they use, the rules are wrong, and so are they beside wrong buckets.
+    let ran = run(&["check", "--rules", &rules]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("2 faults"), "{}", ran.stderr);
+    let buckets = file("beside-wrong.conf", "fast 0.0\n");
+    let ran = run(&["check", "--limits", &limits, "--buckets", &buckets, "--rules", &rules]);
+    assert!(
+        ran.stderr.contains("beside-wrong.conf:1:6: Invalid rate for bucket fast: 0.0"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("beside-rules.yaml:1:"), "{}", ran.stderr);
+    assert_eq!(run(&["check", "--buckets", "examples/buckets.conf"]).code, Some(0));
+    assert_eq!(run(&["check", "--rules", "examples/musicbrainz.yaml"]).code, Some(0));
+}

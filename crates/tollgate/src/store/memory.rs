@@ -206,9 +206,20 @@ impl<A: Algorithm> Shard<A> {
     #[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
     fn answer(&self, question: &Question<A>, now: Moment) -> A::Outcome {
         let mut inside = self.inside.lock();
-        let (outcome, change, place) = inside.decide(question, now);
+        if let Some(outcome) = inside.renew(question, now) {
+            return outcome;
+        }
+        drop(inside);
+        // By value: what is passed by reference has to be in memory, also where this is not called.
+        self.answer_any(Question { ..*question }, now)
+    }
+
+    #[inline(never)]
+    fn answer_any(&self, question: Question<A>, now: Moment) -> A::Outcome {
+        let mut inside = self.inside.lock();
+        let (outcome, change, place) = inside.decide(&question, now);
         if place == Place::Absent && matches!(change, Change::Put(_)) {
-            if let Err(away) = inside.make_room(question, now) {
+            if let Err(away) = inside.make_room(&question, now) {
                 return away;
             }
             self.capacity.store(inside.region.capacity(), Ordering::Relaxed);
@@ -228,9 +239,20 @@ impl<A: Algorithm> Shard<A> {
 }
 
 impl<A: Algorithm> Inside<A> {
-    /// The answer, what is to become of the cell, and where it is.
+    /// The answer where nothing has to be made, moved or looked up again.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
+    fn renew(&mut self, question: &Question<A>, now: Moment) -> Option<A::Outcome> {
+        let Place::At(slot) = self.region.find(question.bucket.get()) else {
+            return None;
+        };
+        let cell = self.region.cell(slot);
+        let (outcome, renewed) = A::renew(&self.book, cell, &question.ask, now)?;
+        self.region.set_cell(slot, renewed);
+        Some(outcome)
+    }
+
+    /// The answer, what is to become of the cell, and where it is.
     fn decide(
         &mut self,
         question: &Question<A>,

@@ -141,7 +141,6 @@ impl BucketCell {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "30 bits are left")]
     const fn rule(self) -> RuleId {
         RuleId((self.0 >> RULE_SHIFT) as u32)
     }

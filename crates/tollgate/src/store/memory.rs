@@ -23,8 +23,8 @@ const SHARDS_MAX: usize = 4096;
 /// drops requests because too many are on their way.
 const AHEAD: usize = 8;
 const CACHE_LINE_BYTES: usize = 64;
-/// How many asks of one transaction are kept on the stack.
-const INLINE: usize = 16;
+/// How many asks of one transaction are kept on the stack; a limiter allows no more.
+const INLINE: usize = 256;
 
 /// Buckets in memory, for any number of threads.
 ///
@@ -104,13 +104,14 @@ impl<A: Algorithm> MemoryStore<A> {
 
     /// Decides a transaction over several buckets.
     fn transact(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
-        let mut shards: SmallVec<[usize; INLINE]> =
-            questions.iter().map(|q| self.shard(q)).collect();
+        // Filled where they stand: one that is collected is copied, with all its room.
+        let mut shards: SmallVec<[usize; INLINE]> = SmallVec::new();
+        shards.extend(questions.iter().map(|question| self.shard(question)));
         // Everyone locks in this order, so nobody waits in a circle.
         shards.sort_unstable();
         shards.dedup();
-        let mut locked: SmallVec<[Guard<'_, Inside<A>>; INLINE]> =
-            shards.iter().map(|&shard| self.shards[shard].inside.lock()).collect();
+        let mut locked: SmallVec<[Guard<'_, Inside<A>>; INLINE]> = SmallVec::new();
+        locked.extend(shards.iter().map(|&shard| self.shards[shard].inside.lock()));
         let position = |question| shards.binary_search(&self.shard(question)).unwrap_or_default();
 
         let mut changes: SmallVec<[Change<A::Cell>; INLINE]> = SmallVec::new();
@@ -133,7 +134,7 @@ impl<A: Algorithm> MemoryStore<A> {
                 }
             }
         }
-        for (question, change) in questions.iter().zip(changes) {
+        for (question, &change) in questions.iter().zip(&changes) {
             if !vetoed || matches!(change, Change::Mark(_)) {
                 let (inside, key) = (&mut locked[position(question)], question.bucket.get());
                 // Another change may have moved it since it was found.
@@ -210,11 +211,12 @@ impl<A: Algorithm> Shard<A> {
             return outcome;
         }
         drop(inside);
-        // By value: what is passed by reference has to be in memory, also where this is not called.
         self.answer_any(Question { ..*question }, now)
     }
 
+    /// The way of every ask.
     #[inline(never)]
+    #[expect(clippy::needless_pass_by_value, reason = "a reference keeps it in memory for others")]
     fn answer_any(&self, question: Question<A>, now: Moment) -> A::Outcome {
         let mut inside = self.inside.lock();
         let (outcome, change, place) = inside.decide(&question, now);

@@ -86,11 +86,7 @@ impl StateDir {
                 tracing::info!(keys, path = %path.display(), "what was spent is restored");
                 Ok(Some(stores))
             }
-            Err(
-                damage @ (RestoreError::Damaged { .. }
-                | RestoreError::Version { .. }
-                | RestoreError::Section { .. }),
-            ) => self.set_aside(&path, &damage, at).map(|()| None),
+            Err(damage) if damage.is_damage() => self.set_aside(&path, &damage, at).map(|()| None),
             Err(source) => Err(StateError::Restore { folder: self.folder.clone(), source }),
         }
     }

@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tollgate::limiter::Batch;
+use tollgate::limiter::{Batch, TRANSACTION_ASKS_MAX};
 use tollgate::limits::{IdBuffer, IdFormat, Limits, Source};
 use tollgate::{Limiter, Mode, Moment, Nanos, Request};
 
@@ -105,8 +105,10 @@ fn no_decision_allocates_once_warm() {
         ];
         limiter.transaction(&asks, now).unwrap();
         limiter.reset_all(&asks, now).unwrap();
-        let many: [Request<'_>; 16] = std::array::from_fn(|n| Request::new("PerUser", &ids[n], 1));
-        limiter.transaction(&many, now).unwrap();
+        let many: [Request<'_>; TRANSACTION_ASKS_MAX] =
+            std::array::from_fn(|n| Request::new("PerUser", &ids[n], 1));
+        assert_eq!(limiter.transaction(&many, now).unwrap().each.len(), TRANSACTION_ASKS_MAX);
+        limiter.refund_all(&many, now).unwrap();
     };
     let now = Moment::from_nanos(0);
     round(&mut batch, now);

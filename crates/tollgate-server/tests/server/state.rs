@@ -80,6 +80,22 @@ fn a_damaged_file_is_set_aside_and_the_server_starts() {
 }
 
 #[test]
+fn buckets_with_the_longest_names_survive_too() {
+    let folder = Folder::new();
+    let mut settings = with_state(&folder);
+    let name = "x".repeat(tollgate::limits::BUCKET_NAME_BYTES_MAX);
+    settings.bucket.buckets = Some(folder.write("buckets.conf", &format!("{name} 1\n")));
+    for expected in [b"1\n", b"0\n"] {
+        let server = start(&settings, StandingTime::at_secs(NOW));
+        let mut bucket = Stream::connect(&server, "bucket");
+        bucket.send(format!("get {name}\n").as_bytes());
+        assert_eq!(bucket.read(2), expected);
+        drop(bucket);
+        server.drain(settings.drain).unwrap();
+    }
+}
+
+#[test]
 fn a_directory_has_one_server() {
     let folder = Folder::new();
     let settings = with_state(&folder);

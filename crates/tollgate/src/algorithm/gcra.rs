@@ -34,6 +34,8 @@ pub struct Rule {
     rate: NonZeroU64,
     /// Ticks from empty to full.
     depth: u128,
+    /// The same, if it is below 2^63: then 64 bits hold what any ask of this rule comes to.
+    short_depth: Option<NonZeroU64>,
 }
 
 /// Why there is no such rule.
@@ -71,7 +73,9 @@ impl Rule {
             return Err(RuleError::TooFine);
         }
         let depth = widen(burst, step);
-        Ok(Self { burst, step, rate, depth })
+        let short_depth = i64::try_from(depth).ok().map(i64::unsigned_abs);
+        let short_depth = short_depth.and_then(NonZeroU64::new);
+        Ok(Self { burst, step, rate, depth, short_depth })
     }
 
     /// How many tokens a full bucket holds.
@@ -112,6 +116,16 @@ impl Rule {
             ticks.saturating_add(u128::from(self.rate.get()).saturating_sub(1)),
             self.rate,
         ))
+    }
+
+    /// Rounds up, as [`Self::nanos`] does.
+    #[inline]
+    fn short_nanos(&self, ticks: u64) -> Nanos {
+        // Either is common, and a division takes longer than all the rest.
+        if self.rate.get() == 1 || ticks == 0 {
+            return Nanos::new(ticks.into());
+        }
+        Nanos::new((ticks.wrapping_sub(1) / self.rate).wrapping_add(1).into())
     }
 }
 
@@ -186,9 +200,44 @@ pub struct Outcome {
 
 /// Takes `cost` tokens if they are there. Returns the bucket after it, which is the bucket before
 /// it unless the verdict is [`Verdict::Allow`] and the cost above zero.
+#[inline]
+pub fn spend(rule: &Rule, tat: Tat, cost: u64, now: Moment) -> (Tat, Outcome) {
+    spend_short(rule, tat, cost, now).unwrap_or_else(|| spend_long(rule, tat, cost, now))
+}
+
+/// [`spend`] in 64 bits, which is most of what is ever asked. Nothing if they may not be enough, or
+/// if the ask can never pass.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
-pub fn spend(rule: &Rule, tat: Tat, cost: u64, now: Moment) -> (Tat, Outcome) {
+pub(super) fn spend_short(rule: &Rule, tat: Tat, cost: u64, now: Moment) -> Option<(Tat, Outcome)> {
+    let clock = rule.ticks(now);
+    let depth = rule.short_depth?.get();
+    let debt = u64::try_from(tat.0.saturating_sub(clock)).ok()?;
+    if cost > rule.burst || debt > depth {
+        return None;
+    }
+    // None of these is above `depth`, which is below 2^63: no sum of two of them wraps.
+    let price = cost.wrapping_mul(rule.step.get());
+    let owed = debt.wrapping_add(price);
+    let is_allowed = owed <= depth;
+    let (verdict, left, again) = if is_allowed {
+        (Verdict::Allow, owed, owed.wrapping_add(price))
+    } else {
+        (Verdict::Deny, debt, owed)
+    };
+    let outcome = Outcome {
+        verdict,
+        remaining: depth.wrapping_sub(left) / rule.step,
+        retry_in: rule.short_nanos(again.saturating_sub(depth)),
+        reset_in: rule.short_nanos(left),
+    };
+    let is_spent = is_allowed && cost > 0;
+    Some((if is_spent { Tat(clock.saturating_add(owed.into())) } else { tat }, outcome))
+}
+
+/// [`spend`] for every rule, debt and cost.
+#[inline(never)]
+fn spend_long(rule: &Rule, tat: Tat, cost: u64, now: Moment) -> (Tat, Outcome) {
     let clock = rule.ticks(now);
     let debt = tat.0.saturating_sub(clock);
     let price = rule.price(cost);

@@ -35,6 +35,18 @@ pub trait Algorithm: Sized + 'static {
         now: Moment,
     ) -> (Self::Outcome, Change<Self::Cell>);
 
+    /// What [`decide`](Self::decide) answers to an ask on its own of a cell that is there, and the
+    /// cell after it, where that takes few steps; else nothing. This is the way of most asks.
+    #[inline]
+    fn renew(
+        _book: &Self::Book,
+        _cell: Self::Cell,
+        _ask: &Self::Ask,
+        _now: Moment,
+    ) -> Option<(Self::Outcome, Self::Cell)> {
+        None
+    }
+
     /// Whether this answer forbids the transaction that the ask is part of.
     fn vetoes(ask: &Self::Ask, outcome: &Self::Outcome) -> bool;
 

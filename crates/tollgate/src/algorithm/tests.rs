@@ -11,6 +11,7 @@ use tollgate_testkit::sample;
 use tollgate_testkit::terms::Terms;
 
 use super::average::{self, Average};
+use super::book::{self, Action, Book, Gcra};
 use super::gcra::{self, BURST_MAX, PERIOD_MAX, RATE_MAX, Rule, RuleError, TAT_BITS, Tat, Verdict};
 use super::quota::{self, Amend, Ask, Unit};
 use super::{Algorithm, Cell, Change};
@@ -160,6 +161,40 @@ fn check_widths(rule: &Rule, other: &Rule, tat: Tat, now: Moment) {
     }
     assert!(fits(gcra::carry_over(rule, other, tat, now)));
     assert!(gcra::full_at(rule, tat) <= Moment::MAX);
+}
+
+/// The way of most asks is another than the way of all asks, and must lead to the same place.
+#[test]
+fn a_cell_is_renewed_to_what_the_decision_says() {
+    let mut random = Random::new(7);
+    let mut renewed = [0, 0];
+    for _ in 0..300_000 {
+        let mut book = Book::default();
+        let terms = sample::terms(&mut random, is_rule);
+        let ids = [book.add(rule(terms)).unwrap(), book.add(per_second(5, 3)).unwrap()];
+        let start = random.below(1 << 62);
+        let mut cell = None;
+        for _ in 0..8 {
+            let now = Moment::from_nanos(start + random.log_between(1, 1 << 40));
+            let action = random.pick(&[Action::CheckAndSpend, Action::SpendOnly, Action::Refund]);
+            let cost = random.log_between(1, 2 * terms.burst) - 1;
+            let id = if random.chance(1, 16) { ids[1] } else { ids[0] };
+            let ask = book::Ask { rule: id, action, cost };
+            let (outcome, change) = Gcra::decide(&book, cell, &ask, now);
+            let after = match change {
+                Change::Put(after) | Change::Mark(after) => Some(after),
+                Change::Keep => cell,
+                Change::Remove => None,
+            };
+            let quick = cell.and_then(|cell| Gcra::renew(&book, cell, &ask, now));
+            if let Some((answer, cell)) = quick {
+                assert_eq!((answer, Some(cell)), (outcome, after), "{terms} {cost} {now:?}");
+                renewed[usize::from(answer.verdict == Verdict::Allow)] += 1;
+            }
+            cell = after;
+        }
+    }
+    assert!(renewed.iter().all(|&times| times > 10_000), "{renewed:?}");
 }
 
 #[test]

@@ -23,6 +23,7 @@
 //! ```
 
 mod batch;
+mod decisions;
 mod explain;
 mod mistake;
 mod saved;
@@ -34,9 +35,10 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 pub use batch::{Answers, Batch};
+pub use decisions::Decisions;
 pub use explain::Explanation;
 pub use mistake::Mistake;
 
@@ -53,8 +55,6 @@ pub const TRANSACTION_ASKS_MAX: usize = 256;
 pub const MEMORY_DEFAULT: usize = 256 << 20;
 /// The id of everybody together, for limits that are shared by all: by house convention `*`.
 pub const EVERYBODY: &str = "*";
-/// Transactions up to this size allocate nothing.
-const INLINE: usize = 16;
 
 /// Decides whether one more may pass, by name and id.
 ///
@@ -132,7 +132,7 @@ pub struct Merged {
     /// Which ask that was.
     pub decided_by: usize,
     /// What each ask was answered, looking at its own bucket only.
-    pub each: SmallVec<[Decision; INLINE]>,
+    pub each: Decisions,
 }
 
 impl Limiter {
@@ -360,7 +360,7 @@ impl Limiter {
             return Err(Mistake::TooManyAsks { asks: asks.len() });
         }
         let resolver = self.resolver.load();
-        let mut questions: SmallVec<[Question<Gcra>; INLINE]> = SmallVec::new();
+        let mut questions: SmallVec<[Question<Gcra>; TRANSACTION_ASKS_MAX]> = SmallVec::new();
         for ask in asks {
             let question = Question { joined: true, ..question(&resolver, ask, action(ask))? };
             if questions.iter().any(|other| other.bucket == question.bucket) {
@@ -369,9 +369,10 @@ impl Limiter {
             }
             questions.push(question);
         }
-        let mut outcomes: SmallVec<[Outcome; INLINE]> = smallvec![Outcome::default(); asks.len()];
+        let mut outcomes: SmallVec<[Outcome; TRANSACTION_ASKS_MAX]> = SmallVec::new();
+        outcomes.resize(asks.len(), Outcome::default());
         self.store.decide(&questions, &mut outcomes, now);
-        let mut each = SmallVec::new();
+        let mut each = Decisions::new();
         for (ask, outcome) in asks.iter().zip(&outcomes) {
             each.push(decision(&resolver, ask, outcome)?);
         }
@@ -443,7 +444,7 @@ fn cost_above_burst(resolver: &Resolver, ask: &Request<'_>) -> Mistake {
 }
 
 /// Only those asks decide that can deny; if there is none, those that cannot.
-fn merge(questions: &[Question<Gcra>], each: SmallVec<[Decision; INLINE]>) -> Merged {
+fn merge(questions: &[Question<Gcra>], each: Decisions) -> Merged {
     let has_say = |at: &usize| questions[*at].ask.action != Action::SpendOnly;
     let stricter = |&a: &usize, &b: &usize| each[a].strictness().cmp(&each[b].strictness());
     // The first of several that are equally strict: `max_by` would take the last.

@@ -6,6 +6,7 @@
 
 mod saved;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -69,11 +70,22 @@ impl Registry {
     }
 }
 
+/// How many names a thread keeps in mind, each in the place that its length says.
+const RECENT_NAMES: usize = 8;
+
+thread_local! {
+    /// Where a name of this length was found last, by whatever limiter: no more than a guess.
+    static RECENT: [Cell<usize>; RECENT_NAMES] = const { [const { Cell::new(0) }; RECENT_NAMES] };
+}
+
 /// Limits, ready to be asked.
 #[derive(Debug)]
 pub(crate) struct Resolver {
     limits: Limits,
-    names: HashMap<Box<str>, Entry>,
+    /// In the order of `limits`.
+    entries: Vec<(Box<str>, Entry)>,
+    /// Where in `entries` a name is.
+    places: HashMap<Box<str>, usize>,
     /// Names that are gone: their buckets are still there, should they come back.
     retired: HashMap<Box<str>, Entry>,
 }
@@ -130,23 +142,28 @@ impl Resolver {
         registry: &mut Registry,
         old: Option<&Self>,
     ) -> Result<Self, BookFull> {
-        let mut names = HashMap::new();
+        let (mut entries, mut places) = (Vec::new(), HashMap::new());
         for (place, named) in limits.iter().enumerate() {
             let mut entry = Entry::new(place, named, secret, registry)?;
             entry.remember(old.and_then(|old| old.last_entry(named.name())));
-            names.insert(named.name().into(), entry);
+            places.insert(named.name().into(), place);
+            entries.push((named.name().into(), entry));
         }
         let mut retired = HashMap::new();
-        for (name, entry) in old.into_iter().flat_map(|old| old.names.iter().chain(&old.retired)) {
-            if !names.contains_key(name) && retired.len() < NAMES_MAX {
+        for (name, entry) in old.into_iter().flat_map(Self::all) {
+            if !places.contains_key(name) && retired.len() < NAMES_MAX {
                 retired.insert(name.clone(), entry.clone());
             }
         }
-        Ok(Self { limits, names, retired })
+        Ok(Self { limits, entries, places, retired })
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&Box<str>, &Entry)> {
+        self.entries.iter().map(|(name, entry)| (name, entry)).chain(&self.retired)
     }
 
     fn last_entry(&self, name: &str) -> Option<&Entry> {
-        self.names.get(name).or_else(|| self.retired.get(name))
+        self.entry(name).ok().or_else(|| self.retired.get(name))
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -156,7 +173,19 @@ impl Resolver {
     /// What is limited under a name.
     #[inline]
     pub(crate) fn entry(&self, name: &str) -> Result<&Entry, Unresolved> {
-        self.names.get(name).ok_or(Unresolved::Name)
+        // A thread often asks for what it asked for last, and comparing takes less than looking up.
+        let recent = RECENT.with(|places| places[name.len() % RECENT_NAMES].get());
+        match self.entries.get(recent) {
+            Some((known, entry)) if **known == *name => Ok(entry),
+            _ => self.look_up(name),
+        }
+    }
+
+    #[inline(never)]
+    fn look_up(&self, name: &str) -> Result<&Entry, Unresolved> {
+        let place = *self.places.get(name).ok_or(Unresolved::Name)?;
+        RECENT.with(|places| places[name.len() % RECENT_NAMES].set(place));
+        self.entries.get(place).map(|(_, entry)| entry).ok_or(Unresolved::Name)
     }
 
     /// What a name stands for in the files.
@@ -194,7 +223,7 @@ impl Resolver {
     /// default: each with the rule it has now.
     pub(crate) fn moved_since(&self, old: &Self) -> Vec<Question<Gcra>> {
         let mut moved = Vec::new();
-        for (name, now) in &self.names {
+        for (name, now) in &self.entries {
             let Some(before) = old.last_entry(name).filter(|old| old.secret == now.secret) else {
                 continue;
             };

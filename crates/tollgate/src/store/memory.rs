@@ -23,8 +23,8 @@ const SHARDS_MAX: usize = 4096;
 /// drops requests because too many are on their way.
 const AHEAD: usize = 8;
 const CACHE_LINE_BYTES: usize = 64;
-/// How many asks of one transaction are kept on the stack.
-const INLINE: usize = 16;
+/// How many asks of one transaction are kept on the stack; a limiter allows no more.
+const INLINE: usize = 256;
 
 /// Buckets in memory, for any number of threads.
 ///
@@ -149,13 +149,14 @@ impl<A: Algorithm> MemoryStore<A> {
 
     /// Decides a transaction over several buckets.
     fn transact(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
-        let mut shards: SmallVec<[usize; INLINE]> =
-            questions.iter().map(|q| self.shard(q)).collect();
+        // Filled where they stand: one that is collected is copied, with all its room.
+        let mut shards: SmallVec<[usize; INLINE]> = SmallVec::new();
+        shards.extend(questions.iter().map(|question| self.shard(question)));
         // Everyone locks in this order, so nobody waits in a circle.
         shards.sort_unstable();
         shards.dedup();
-        let mut locked: SmallVec<[Guard<'_, Inside<A>>; INLINE]> =
-            shards.iter().map(|&shard| self.shards[shard].inside.lock()).collect();
+        let mut locked: SmallVec<[Guard<'_, Inside<A>>; INLINE]> = SmallVec::new();
+        locked.extend(shards.iter().map(|&shard| self.shards[shard].inside.lock()));
         let position = |question| shards.binary_search(&self.shard(question)).unwrap_or_default();
 
         let mut changes: SmallVec<[Change<A::Cell>; INLINE]> = SmallVec::new();
@@ -178,7 +179,7 @@ impl<A: Algorithm> MemoryStore<A> {
                 }
             }
         }
-        for (question, change) in questions.iter().zip(changes) {
+        for (question, &change) in questions.iter().zip(&changes) {
             if !vetoed || matches!(change, Change::Mark(_)) {
                 let (inside, key) = (&mut locked[position(question)], question.bucket.get());
                 // Another change may have moved it since it was found.
@@ -251,9 +252,21 @@ impl<A: Algorithm> Shard<A> {
     #[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
     fn answer(&self, question: &Question<A>, now: Moment) -> A::Outcome {
         let mut inside = self.inside.lock();
-        let (outcome, change, place) = inside.decide(question, now);
+        if let Some(outcome) = inside.renew(question, now) {
+            return outcome;
+        }
+        drop(inside);
+        self.answer_any(Question { ..*question }, now)
+    }
+
+    /// The way of every ask.
+    #[inline(never)]
+    #[expect(clippy::needless_pass_by_value, reason = "a reference keeps it in memory for others")]
+    fn answer_any(&self, question: Question<A>, now: Moment) -> A::Outcome {
+        let mut inside = self.inside.lock();
+        let (outcome, change, place) = inside.decide(&question, now);
         if place == Place::Absent && matches!(change, Change::Put(_)) {
-            if let Err(away) = inside.make_room(question, now) {
+            if let Err(away) = inside.make_room(&question, now) {
                 return away;
             }
             self.capacity.store(inside.region.capacity(), Ordering::Relaxed);
@@ -273,9 +286,20 @@ impl<A: Algorithm> Shard<A> {
 }
 
 impl<A: Algorithm> Inside<A> {
-    /// The answer, what is to become of the cell, and where it is.
+    /// The answer where nothing has to be made, moved or looked up again.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
+    fn renew(&mut self, question: &Question<A>, now: Moment) -> Option<A::Outcome> {
+        let Place::At(slot) = self.region.find(question.bucket.get()) else {
+            return None;
+        };
+        let cell = self.region.cell(slot);
+        let (outcome, renewed) = A::renew(&self.book, cell, &question.ask, now)?;
+        self.region.set_cell(slot, renewed);
+        Some(outcome)
+    }
+
+    /// The answer, what is to become of the cell, and where it is.
     fn decide(
         &mut self,
         question: &Question<A>,

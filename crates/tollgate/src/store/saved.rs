@@ -56,7 +56,7 @@
 //! The bytes of a section are records, none of which is cut in two by a frame:
 //!
 //! ```text
-//! limits   = secret, rules, rule ids, defaults, names, names that are gone, cells
+//! limits   = secret, rules, rule ids, defaults, names, cells
 //! averages = secret, cells
 //! quotas   = secret, cells
 //! secret   = low: u64, high: u64
@@ -65,7 +65,7 @@
 //! defaults = count: u32, (name, rule: u32) ..
 //! names    = count: u32, (name, secret, default: u32, own, own) ..   overrides, and lapsed ones
 //! own      = count: u32, (fingerprint: u128, rule: u32) ..
-//! name     = length: u8, UTF-8
+//! name     = length: u16, UTF-8
 //! cells    = shards: u32, (count: u64, (fingerprint: u128, cell) ..) ..
 //! ```
 #![warn(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
@@ -164,7 +164,7 @@ pub enum RestoreError {
 impl RestoreError {
     /// Whether it is the bytes that are wrong: reading them again will not help.
     pub const fn is_damage(&self) -> bool {
-        matches!(self, Self::Damaged { .. })
+        matches!(self, Self::Damaged { .. } | Self::Version { .. } | Self::Section { .. })
     }
 }
 

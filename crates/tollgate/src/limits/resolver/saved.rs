@@ -9,7 +9,7 @@ use super::{Entry, Registry, Resolver, Scope};
 use crate::Nanos;
 use crate::algorithm::book::RuleId;
 use crate::algorithm::gcra::Rule;
-use crate::limits::{IdFormat, Limits, NAME_BYTES_MAX, NAMES_MAX, OVERRIDES_MAX};
+use crate::limits::{BUCKET_NAME_BYTES_MAX, IdFormat, Limits, NAMES_MAX, OVERRIDES_MAX};
 use crate::store::Fingerprint;
 use crate::store::saved::{Reader, RestoreError, Writer};
 
@@ -103,12 +103,10 @@ impl Rules {
 
 impl Resolver {
     pub(crate) fn save<W: Write>(&self, to: &mut Writer<W>) -> io::Result<()> {
-        for names in [&self.names, &self.retired] {
-            to.count(names.len())?;
-            for (name, entry) in names {
-                to.text(name)?;
-                entry.save(to)?;
-            }
+        to.count(self.entries.len().saturating_add(self.retired.len()))?;
+        for (name, entry) in self.all() {
+            to.text(name)?;
+            entry.save(to)?;
         }
         Ok(())
     }
@@ -119,20 +117,14 @@ impl Resolver {
         from: &mut Reader<R>,
         rules: &Rules,
     ) -> Result<Self, RestoreError> {
-        let (names, retired) = (restore_names(from, rules)?, restore_names(from, rules)?);
-        Ok(Self { limits: Limits::new(), names, retired })
+        let mut retired = HashMap::new();
+        // Those that were in force, and as many again that were gone.
+        for _ in 0..count(from, 2 * NAMES_MAX)? {
+            retired.insert(name(from)?, Entry::restore(from, rules)?);
+        }
+        let (limits, entries, places) = (Limits::new(), Vec::new(), HashMap::new());
+        Ok(Self { limits, entries, places, retired })
     }
-}
-
-fn restore_names<R: Read>(
-    from: &mut Reader<R>,
-    rules: &Rules,
-) -> Result<HashMap<Box<str>, Entry>, RestoreError> {
-    let mut names = HashMap::new();
-    for _ in 0..count(from, NAMES_MAX)? {
-        names.insert(name(from)?, Entry::restore(from, rules)?);
-    }
-    Ok(names)
 }
 
 impl Entry {
@@ -187,7 +179,7 @@ fn count<R: Read>(from: &mut Reader<R>, max: usize) -> Result<u32, RestoreError>
 
 fn name<R: Read>(from: &mut Reader<R>) -> Result<Box<str>, RestoreError> {
     let name = from.text()?;
-    let name = (name.len() <= NAME_BYTES_MAX).then(|| name.into());
+    let name = (name.len() <= BUCKET_NAME_BYTES_MAX).then(|| name.into());
     name.ok_or_else(|| from.damage("a name is too long"))
 }
 

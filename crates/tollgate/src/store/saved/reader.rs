@@ -77,6 +77,10 @@ impl<R: Read> Reader<R> {
         self.array().map(u8::from_le_bytes)
     }
 
+    pub(crate) fn u16(&mut self) -> Result<u16, RestoreError> {
+        self.array().map(u16::from_le_bytes)
+    }
+
     pub(crate) fn u32(&mut self) -> Result<u32, RestoreError> {
         self.array().map(u32::from_le_bytes)
     }
@@ -90,7 +94,7 @@ impl<R: Read> Reader<R> {
     }
 
     pub(crate) fn text(&mut self) -> Result<&str, RestoreError> {
-        let len = self.u8()?;
+        let len = self.u16()?;
         let at = self.at;
         let text = std::str::from_utf8(self.bytes(len.into())?);
         text.map_err(|_| RestoreError::Damaged { at, what: "a name is not text" })

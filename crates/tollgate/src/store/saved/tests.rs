@@ -67,7 +67,7 @@ fn a_section_is_read_to_its_end_and_no_further() {
     reader.begin(Section::Limits).unwrap();
     reader.u8().unwrap();
     assert!(reader.end().unwrap_err().is_damage(), "there is more");
-    reader.bytes(4).unwrap();
+    reader.bytes(5).unwrap();
     assert!(reader.u8().unwrap_err().is_damage(), "there is no more");
     assert_eq!(reader.next_section().unwrap(), Some(Section::Averages));
     assert!(matches!(reader.begin(Section::Quotas), Err(RestoreError::Section { .. })));
@@ -96,7 +96,7 @@ fn nothing_in_a_section_that_is_damaged_is_looked_at() {
 fn frames_that_change_places_are_noticed() {
     let file = file();
     let start = HEADER_BYTES + SUM_BYTES;
-    let first = FRAME_HEADER_BYTES + 5 + SUM_BYTES;
+    let first = FRAME_HEADER_BYTES + 6 + SUM_BYTES;
     let second = FRAME_BYTES_MAX + SUM_BYTES;
     assert_eq!(file[start + first], Mark::Begin(Section::Averages).byte());
     let mut swapped = file.clone();

@@ -58,6 +58,10 @@ impl<W: Write> Writer<W> {
         self.put(&[value])
     }
 
+    pub(crate) fn u16(&mut self, value: u16) -> io::Result<()> {
+        self.put(&value.to_le_bytes())
+    }
+
     pub(crate) fn u32(&mut self, value: u32) -> io::Result<()> {
         self.put(&value.to_le_bytes())
     }
@@ -75,9 +79,9 @@ impl<W: Write> Writer<W> {
         self.u32(u32::try_from(count).map_err(|_| too_much())?)
     }
 
-    /// A text of at most 255 bytes.
+    /// A text of at most 65,535 bytes.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
-        self.u8(u8::try_from(text.len()).map_err(|_| too_much())?)?;
+        self.u16(u16::try_from(text.len()).map_err(|_| too_much())?)?;
         self.put(text.as_bytes())
     }
 

@@ -107,12 +107,11 @@ fn at_its_ports(program: &str, server: &Server) -> String {
 fn run_program(language: &str, program: &str, folder: &Path) -> Ran {
     let found = LANGUAGES.iter().find(|(name, ..)| *name == language);
     let Some((_, runner, flag, package)) = found else { panic!("what runs {language:?}?") };
-    let ours = Path::new(env!("CARGO_BIN_EXE_tollgate")).parent().unwrap();
-    let theirs = std::env::var_os("PATH").unwrap_or_default();
-    let paths = [ours.to_owned()].into_iter().chain(std::env::split_paths(&theirs));
+    // The page takes it that `tollgate` is installed.
+    let installed = concat!("tollgate() { '", env!("CARGO_BIN_EXE_tollgate"), "' \"$@\"; }\n");
+    let before = if language == "sh" { installed } else { "" };
     let ran = Command::new(runner)
-        .args([flag, program])
-        .env("PATH", std::env::join_paths(paths).unwrap())
+        .args([flag, &*format!("{before}{program}")])
         .current_dir(folder)
         .stdin(Stdio::null())
         .output();

@@ -6,16 +6,24 @@ use crate::process::{command, run, succeeds};
 /// Parts of the Rust toolchain: the cargo command, and the component that has it.
 const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
 
-/// Programs, and the Debian package that has each.
-const PROGRAMS: [(&str, &str); 1] = [("git", "git")];
+/// Programs, arguments with which each succeeds, and the Debian package that has it. All but git
+/// run the clients of docs/doors.md.
+const PROGRAMS: [(&str, &[&str], &str); 5] = [
+    ("git", &["--version"], "git"),
+    // Other programs of that name do not know `-W`.
+    ("nc", &["-W1", "-h"], "netcat-openbsd"),
+    ("perl", &["--version"], "perl"),
+    ("python3", &["--version"], "python3"),
+    ("node", &["--version"], "nodejs"),
+];
 
 /// Installs what is missing; refuses to go on without it.
 pub(crate) fn install() -> Result<(), Error> {
     for (subcommand, component) in COMPONENTS {
         ensure_component(subcommand, component)?;
     }
-    for (program, debian_package) in PROGRAMS {
-        ensure_program(program, debian_package)?;
+    for (program, args, debian_package) in PROGRAMS {
+        ensure_program(program, args, debian_package)?;
     }
     Ok(())
 }
@@ -31,8 +39,8 @@ fn ensure_component(subcommand: &str, component: &str) -> Result<(), Error> {
     })
 }
 
-fn ensure_program(program: &str, debian_package: &str) -> Result<(), Error> {
-    let present = || succeeds(command(program, &["--version"]));
+fn ensure_program(program: &str, args: &[&str], debian_package: &str) -> Result<(), Error> {
+    let present = || succeeds(command(program, args));
     if present() || apt_install(debian_package) && present() {
         return Ok(());
     }

@@ -151,5 +151,5 @@ fn the_format_is_what_the_documentation_says() {
     assert_eq!(reader.next_section().unwrap(), None);
     let mut outcome = [quota::Outcome::default()];
     quotas.decide(&[quotas.question(&[b"key"], quota::Ask::Query)], &mut outcome, NOW);
-    assert_eq!(outcome[0], quota::Outcome { can: true, remaining: 7, unit: Unit::Seconds, ttl: 3 });
+    assert_eq!(outcome[0], quota::Outcome { can: true, remaining: 7, unit: Unit::Seconds, ttl: 2 });
 }

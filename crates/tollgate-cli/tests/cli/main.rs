@@ -9,6 +9,7 @@ mod check;
 mod client_bucket;
 mod client_throttr;
 mod client_udp;
+mod docs;
 mod fake;
 mod help;
 mod killed;

@@ -108,7 +108,6 @@ struct Raw {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is only one, and not for long")]
 enum RawCommand {
     /// Answer clients: the UDP rate limiter, the token-bucket server, Throttr
     #[command(after_help = SERVE_HELP)]

@@ -50,7 +50,7 @@ pub(crate) fn run(check: &Check) -> Result<Exit, Error> {
 impl Check {
     /// The limits with the buckets, and what the limits change if that was asked.
     fn load(&self) -> Result<(Limits, Option<Vec<Change>>), Error> {
-        let Some(files) = &self.files else { return Ok((self.load_beside(Limits::new())?, None)) };
+        let Some(files) = &self.files else { return Ok((self.load_beside(&Limits::new())?, None)) };
         let texts = files.read()?;
         let limits = texts.parse()?;
         let changes = match &self.against {
@@ -58,11 +58,11 @@ impl Check {
             Some(old) => Some(changes(&old.read_old()?.parse_beside(&texts)?, &limits)),
             None => None,
         };
-        Ok((self.load_beside(limits)?, changes))
+        Ok((self.load_beside(&limits)?, changes))
     }
 
     /// The limits with the buckets. Rules are looked at too, beside both.
-    fn load_beside(&self, limits: Limits) -> Result<Limits, Error> {
+    fn load_beside(&self, limits: &Limits) -> Result<Limits, Error> {
         let read = |what, path: &Option<PathBuf>| {
             path.as_ref().map(|path| Text::read(what, path)).transpose()
         };
@@ -72,7 +72,7 @@ impl Check {
             None => Ok(limits.clone()),
         };
         // Where the buckets are wrong, the rules are looked at without them.
-        let beside = with_buckets.as_ref().unwrap_or(&limits);
+        let beside = with_buckets.as_ref().unwrap_or(limits);
         let rules = rules.map_or(Ok(()), |text| Rules::parse(&text.source(), beside).map(drop));
         match (with_buckets, rules) {
             (Ok(limits), Ok(())) => Ok(limits),

@@ -1,12 +1,11 @@
 //! What can go wrong, and what the process says and returns then.
 
-use std::error::Error as _;
 use std::io;
 use std::process::ExitCode;
 
 use tollgate::limits::Faults;
 use tollgate_server::settings::ValueError;
-use tollgate_server::{LoadError, RunError, StartError, StatsError};
+use tollgate_server::{LoadError, RunError, StartError, StatsError, with_causes};
 
 use crate::client::Failure;
 use crate::output::say;
@@ -44,7 +43,7 @@ pub(crate) enum Error {
     TooLate { times: u64, every: tollgate::Nanos },
     #[error(transparent)]
     Client(#[from] Failure),
-    #[error("{name} is `{text}`: {source}")]
+    #[error("{name} is `{text}`")]
     Setting { name: String, text: String, source: ValueError },
     #[error(transparent)]
     Serve(#[from] RunError),
@@ -82,15 +81,8 @@ impl Error {
 
     /// What was being done, and why it failed, in one text.
     pub(crate) fn with_causes(&self) -> String {
-        let mut text = self.to_string();
         // A mistake tells its own cause in its own sentence.
-        let mut cause = self.source().filter(|_| !matches!(self, Self::Ask(_)));
-        while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            cause = error.source();
-        }
-        text
+        if matches!(self, Self::Ask(_)) { self.to_string() } else { with_causes(self) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, FromArgMatches};
-use tollgate_server::settings::{DEFAULT_FILE, SETTINGS, Setting, Settings};
+use tollgate_server::settings::{ControlSetting, DEFAULT_FILE, SETTINGS, Setting, Settings};
 use tollgate_server::{Server, Text, run, start_log};
 
 use crate::error::{Error, Exit};
@@ -101,7 +101,7 @@ impl Serve {
 /// Serves until told to stop.
 pub(crate) fn serve(serve: &Serve) -> Result<Exit, Error> {
     let settings = serve.settings()?;
-    start_log(settings.log);
+    let _log = start_log(settings.log);
     let mut announced = Ok(());
     run(&settings, |server| announced = announce(server, &settings))?;
     announced.map(|()| Exit::Allowed)
@@ -114,13 +114,15 @@ fn announce(server: &Server, settings: &Settings) -> Result<(), Error> {
         output.line(format_args!("listening {door} {address}"))?;
     }
     output.finish()?;
+    // As this one was called, so that it can be pasted.
+    let program = std::env::args().next().unwrap_or_else(|| "tollgate".into());
     say("\nTry it, in another terminal:");
     // Where it is not where clients look for it, they have to be told.
     let ask = |door: &str, port: u16, words: &str| {
         let Some(address) = server.address(door) else { return };
         let usual = address == std::net::SocketAddr::from(([127, 0, 0, 1], port));
         let place = if usual { String::new() } else { format!(" --server {address}") };
-        say(format_args!("  tollgate ask {}", words.replace(" @", &place)));
+        say(format_args!("  {program} ask {}", words.replace(" @", &place)));
     };
     let is_starter = |file: &Option<PathBuf>| file.is_none();
     let udp = if is_starter(&settings.udp.rules) { "over_limit 'ws global'" } else { "ping" };
@@ -128,7 +130,14 @@ fn announce(server: &Server, settings: &Settings) -> Result<(), Error> {
     let bucket = if is_starter(&settings.bucket.buckets) { "bucketa" } else { "NAME" };
     ask("bucket", 4444, &format!("bucket @ {bucket}"));
     ask("throttr", 9000, "throttr insert @ ada /search --quota 10 --usage 1 --ttl 60s");
-    say("  tollgate stats\n");
+    match &settings.control {
+        ControlSetting::Off => {}
+        ControlSetting::Auto => say(format_args!("  {program} stats")),
+        ControlSetting::At(path) => {
+            say(format_args!("  {program} stats --control {}", path.display()));
+        }
+    }
+    say("");
     Ok(())
 }
 

@@ -117,20 +117,20 @@ impl Files {
         let limits = Text::read_or("limits", self.limits.as_ref(), &STARTER_LIMITS)?;
         let overrides =
             self.overrides.as_ref().map(|path| Text::read("overrides", path)).transpose()?;
-        let buckets = Text::read_or("buckets", self.buckets.as_ref(), &bucket::STARTER)?;
+        let buckets = self.buckets.as_ref().map(|path| Text::read("buckets", path)).transpose()?;
         let rules = Text::read_or("rules", self.rules.as_ref(), &udp::STARTER)?;
 
         let overrides = overrides.as_ref().map(Text::source);
         let limits = Limits::parse(&limits.source(), overrides.as_ref())?;
-        let limits = match (limits.clone().with_buckets(&buckets.source()), &self.buckets) {
-            // A limit has the name of a starter bucket: then these are not needed.
-            (Err(_), None) => limits,
-            (with_buckets, _) => with_buckets?,
+        let limits = match buckets {
+            Some(text) => limits.with_buckets(&text.source())?,
+            None => with_starter_buckets(limits)?,
         };
         let rules = udp::Rules::parse(&rules.source(), &limits)?;
         Ok(Loaded { limits, rules })
     }
 
+    /// What they look like now.
     pub(crate) fn stamp(&self) -> Stamp {
         let paths = [&self.limits, &self.overrides, &self.buckets, &self.rules];
         let stamp =
@@ -138,4 +138,19 @@ impl Files {
         let stamps = paths.into_iter().flatten().map(|path| path.metadata().ok().map(stamp));
         Stamp(stamps.collect())
     }
+}
+
+/// The limits with the starter buckets, but for those whose name a limit has already.
+fn with_starter_buckets(limits: Limits) -> Result<Limits, Faults> {
+    let is_free = |line: &&str| {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        limits.named(name).is_none()
+    };
+    let text: Vec<&str> = bucket::STARTER.text.lines().filter(is_free).collect();
+    let is_bucket = |line: &&str| !line.is_empty() && !line.starts_with("# ");
+    if !text.iter().any(is_bucket) {
+        return Ok(limits);
+    }
+    let text = text.join("\n");
+    limits.with_buckets(&Source { text: &text, ..bucket::STARTER })
 }

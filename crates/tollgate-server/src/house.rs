@@ -33,12 +33,11 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Half for named limits and buckets, and a quarter for each of the other doors that is open.
-    pub(crate) fn new(settings: &Settings) -> Self {
-        let quarter = settings.memory / 4;
-        let averages = if settings.udp.listen.is_some() { quarter } else { 0 };
-        let quotas = if settings.throttr.stream.listen.is_some() { quarter } else { 0 };
-        Self { limits: settings.memory - averages - quotas, averages, quotas }
+    /// Half for named limits and buckets, and a quarter for each of the others: also for those whose
+    /// door is closed, because what was spent there is kept.
+    pub(crate) fn new(memory: usize) -> Self {
+        let quarter = memory / 4;
+        Self { limits: memory - 2 * quarter, averages: quarter, quotas: quarter }
     }
 
     pub(crate) fn all(self) -> usize {
@@ -116,7 +115,8 @@ impl House {
         let told: Vec<String> =
             changes(&limits, &new).iter().take(CHANGES_TOLD).map(ToString::to_string).collect();
         let limiter = &self.stores.limiter;
-        self.udp.try_reload(rules, || limiter.reload(new.clone(), now()))?;
+        // Rules of one file never meet limits of another, and the door waits for the swap only.
+        limiter.reload_around(new.clone(), now(), |swap| self.udp.reload(rules, swap))?;
         *limits = new;
         for change in told {
             tracing::info!(%change, "limits changed");

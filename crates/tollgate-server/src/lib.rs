@@ -43,7 +43,7 @@ pub use control::{StatsError, read_stats};
 pub use files::{LoadError, ReadError, STARTER_LIMITS, Text};
 pub use house::ReloadError;
 pub use life::{RunError, run};
-pub use log::start_log;
+pub use log::{LogGuard, start_log};
 pub use server::{Server, StartError};
 pub use state::StateError;
 pub use transport::{ListenError, Time};

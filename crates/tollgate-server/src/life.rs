@@ -10,7 +10,8 @@ use sd_notify::NotifyState;
 use tokio::net::UnixStream;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::sync::watch;
+use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tollgate::Clock;
 
@@ -81,11 +82,13 @@ impl Signals {
 /// Does what is to be done besides answering, until the server is to stop.
 async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
     let control = settings.control.path().and_then(|path| open_control(&path));
-    let mut watch = settings.watch.map(every);
-    // Twice as often as is promised: what is forgotten is from before the last save began.
-    let mut save = settings.state.as_ref().map(|_| every(settings.state_every / 2));
+    let mut looking = settings.watch.map(every);
     let mut seen = server.loaded_stamp().clone();
-    let mut saving: Option<JoinHandle<()>> = None;
+    let (stop, stopped) = watch::channel(());
+    let saving = settings
+        .state
+        .as_ref()
+        .map(|_| spawn_local(keep_saving(settings.state_every, Arc::clone(&server), stopped)));
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => break,
@@ -95,17 +98,10 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
                 reload(&server).await;
             }
             _ = signals.user.recv() => log_stats(&server),
-            () = tick(watch.as_mut()) => {
+            () = tick(looking.as_mut()) => {
                 if let Some(changed) = changed_files(&server, &seen) {
                     seen = changed;
                     reload(&server).await;
-                }
-            }
-            () = tick(save.as_mut()) => {
-                // If the last one is not done yet, the disk is slow: this one is left out.
-                if saving.as_ref().is_none_or(JoinHandle::is_finished) {
-                    let server = Arc::clone(&server);
-                    saving = Some(tokio::task::spawn_blocking(move || save_now(&server)));
                 }
             }
             stream = accept(control.as_ref()) => {
@@ -114,14 +110,29 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
             }
         }
     }
+    drop(stop);
     if let Some(saving) = saving {
         let _ = saving.await;
     }
 }
 
+/// Saves twice as often as is promised, because what a crash forgets is what came after the last
+/// whole save began; and if a save takes longer than that, one after the other.
+async fn keep_saving(promised: Duration, server: Arc<Server>, mut stopped: watch::Receiver<()>) {
+    let mut turns = every(promised / 2);
+    loop {
+        tokio::select! {
+            _ = turns.tick() => {}
+            _ = stopped.changed() => return,
+        }
+        let server = Arc::clone(&server);
+        let _ = tokio::task::spawn_blocking(move || save_now(&server)).await;
+    }
+}
+
 fn every(period: Duration) -> Interval {
     let mut interval = interval(period);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
     interval
 }
 
@@ -179,6 +190,7 @@ async fn reload(server: &Arc<Server>) {
     match reloaded {
         Ok(Ok(())) => tracing::info!("the files were read again and are in force"),
         Ok(Err(error)) => {
+            let error = crate::with_causes(&error);
             tracing::error!("the files were refused, the old ones stay in force:\n{error}");
         }
         Err(error) => tracing::error!(%error, "reading the files again failed"),
@@ -187,7 +199,7 @@ async fn reload(server: &Arc<Server>) {
 }
 
 fn save_now(server: &Server) {
-    if let Err(error) = server.save() {
+    if let Err(error) = server.save_if_changed() {
         let error = crate::with_causes(&error);
         tracing::error!(%error, "what was spent could not be saved");
     }

@@ -5,12 +5,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tollgate::Moment;
+use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::counters::Counters;
 use crate::files::{Files, LoadError, Loaded, Stamp};
@@ -35,10 +35,13 @@ pub struct Server {
     /// Only the end looks at it.
     workers_done: Mutex<Receiver<()>>,
     workers: usize,
-    log_thread: Option<JoinHandle<()>>,
+    /// Dropped last: it writes the lines that wait.
+    request_log: Option<WorkerGuard>,
     state: Option<StateDir>,
     reloads: Counted,
     saves: Counted,
+    /// How many requests and reloads there had been at the last save, and one more.
+    saved_changes: AtomicU64,
 }
 
 /// A door that is open.
@@ -80,7 +83,7 @@ impl Server {
         // Before they are read: what changes from here on is seen to have changed.
         let loaded_stamp = files.stamp();
         let Loaded { limits, rules } = files.load()?;
-        let (shares, started) = (Shares::new(settings), time.now());
+        let (shares, started) = (Shares::new(settings.memory), time.now());
         let state = settings.state.as_deref().map(StateDir::open).transpose()?;
         let restored = match &state {
             Some(state) => state.restore(&limits, shares, started)?,
@@ -95,7 +98,7 @@ impl Server {
         let (drain, draining) = watch::channel(false);
         let street = Street { time: Arc::clone(&time), drain: draining };
         let mut opening = Opening::new(settings);
-        let (doors, log_thread) = opening.open(settings, &house)?;
+        let (doors, request_log) = opening.open(settings, &house)?;
         let workers = doors.len();
         let (done, workers_done) = channel();
         for (index, doors) in doors.into_iter().enumerate() {
@@ -111,10 +114,11 @@ impl Server {
             drain,
             workers_done: Mutex::new(workers_done),
             workers,
-            log_thread,
+            request_log,
             state,
             reloads: Counted::default(),
             saves: Counted::default(),
+            saved_changes: AtomicU64::new(0),
         })
     }
 
@@ -139,6 +143,19 @@ impl Server {
             Some(state) => self.saves.count(state.save(&self.house.stores, self.time.now())),
             None => Ok(()),
         }
+    }
+
+    /// Saves, unless nobody has asked anything since the last time.
+    pub(crate) fn save_if_changed(&self) -> Result<(), StateError> {
+        let asked = || self.listening.iter().map(|it| it.counters.stats().requests).sum::<u64>();
+        let changes = asked() + self.reloads.tries().done + 1;
+        if self.saved_changes.load(Ordering::Relaxed) == changes {
+            return Ok(());
+        }
+        self.save()?;
+        // As they were before it began: what came meanwhile may not be in it.
+        self.saved_changes.store(changes, Ordering::Relaxed);
+        Ok(())
     }
 
     pub(crate) fn loaded_stamp(&self) -> &Stamp {
@@ -184,11 +201,8 @@ impl Server {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => is_done = false,
             }
         }
-        if is_done && let Some(thread) = self.log_thread.take() {
-            // The last lines are written before the process ends.
-            let _ = thread.join();
-        }
         self.save()?;
+        drop(self.request_log.take());
         Ok(is_done)
     }
 }
@@ -224,16 +238,15 @@ impl Opening {
         &mut self,
         settings: &Settings,
         house: &House,
-    ) -> Result<(Vec<Doors>, Option<JoinHandle<()>>), StartError> {
+    ) -> Result<(Vec<Doors>, Option<WorkerGuard>), StartError> {
         let mut workers: Vec<Doors> = (0..self.workers).map(|_| Doors::default()).collect();
-        let mut log_thread = None;
+        let mut request_log = None;
         if let Some(address) = settings.udp.listen {
             let allow = &settings.udp.allow;
             let opened = transport::udp("udp", address, allow, self.workers)?;
             let counters = self.listens("udp", opened.address);
-            let log = settings.udp.log_requests.then(RequestLog::start).transpose();
-            let (log, thread) = log.map_err(StartError::Thread)?.unzip();
-            log_thread = thread;
+            let (log, guard) = settings.udp.log_requests.then(RequestLog::start).unzip();
+            request_log = guard;
             let (door, allow) = (Arc::clone(&house.udp), allow.clone());
             let datagrams = Datagrams { name: "udp", door, allow, counters, log };
             for (worker, socket) in workers.iter_mut().zip(opened.sockets) {
@@ -248,7 +261,7 @@ impl Opening {
         for (worker, open) in workers.iter_mut().zip(throttr) {
             worker.throttr = Some(open);
         }
-        if self.listening.is_empty() { Err(StartError::NoDoor) } else { Ok((workers, log_thread)) }
+        if self.listening.is_empty() { Err(StartError::NoDoor) } else { Ok((workers, request_log)) }
     }
 
     fn open_stream<D>(

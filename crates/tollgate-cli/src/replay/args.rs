@@ -126,6 +126,9 @@ pub(crate) enum RawReplay {
         /// The file that says which rule each key has
         #[arg(long, value_name = "FILE")]
         rules: PathBuf,
+        /// The file with buckets that rules may use
+        #[arg(long, value_name = "FILE")]
+        buckets: Option<PathBuf>,
         #[command(flatten)]
         files: RawOptionalFiles,
     },
@@ -173,7 +176,9 @@ impl From<RawReplay> for Replay {
     fn from(raw: RawReplay) -> Self {
         match raw {
             RawReplay::Limits(files) => Self::Limits(files.into()),
-            RawReplay::Udp { rules, files } => Self::Udp { rules, files: files.resolve() },
+            RawReplay::Udp { rules, buckets, files } => {
+                Self::Udp { rules, buckets, files: files.resolve() }
+            }
             RawReplay::Bucket { buckets, files } => {
                 Self::Bucket { buckets, files: files.resolve() }
             }

@@ -22,8 +22,15 @@ const NO_ANSWER: &[u8] = b"(none)";
 const END: &str = "# the end of the connection";
 
 /// Answers datagrams by the rules of a file.
-pub(super) fn udp(rules: &Path, files: Option<&Files>) -> Result<(), Error> {
-    let limits = load(files)?;
+pub(super) fn udp(
+    rules: &Path,
+    buckets: Option<&Path>,
+    files: Option<&Files>,
+) -> Result<(), Error> {
+    let limits = match buckets {
+        Some(buckets) => with_buckets(load(files)?, buckets)?,
+        None => load(files)?,
+    };
     let text = Text::read("rules", rules)?;
     let rules = udp::Rules::parse(&text.source(), &limits).map_err(wrong)?;
     let averages = Keyed::<Average>::with_secret(MEMORY_DEFAULT, SECRET).map_err(Error::Memory)?;
@@ -33,8 +40,7 @@ pub(super) fn udp(rules: &Path, files: Option<&Files>) -> Result<(), Error> {
 
 /// Answers one connection from the buckets of a file.
 pub(super) fn bucket(buckets: &Path, files: Option<&Files>) -> Result<(), Error> {
-    let text = Text::read("buckets", buckets)?;
-    let limits = load(files)?.with_buckets(&text.source()).map_err(wrong)?;
+    let limits = with_buckets(load(files)?, buckets)?;
     replay(&mut Connection::new(bucket::Door::new(limiter(limits)?)), Coding::Escaped)
 }
 
@@ -47,6 +53,11 @@ pub(super) fn throttr(files: Option<&Files>, options: throttr::Options) -> Resul
 
 fn load(files: Option<&Files>) -> Result<Limits, Error> {
     files.map_or_else(|| Ok(Limits::new()), Files::load)
+}
+
+fn with_buckets(limits: Limits, buckets: &Path) -> Result<Limits, Error> {
+    let text = Text::read("buckets", buckets)?;
+    limits.with_buckets(&text.source()).map_err(wrong)
 }
 
 fn limiter(limits: Limits) -> Result<Arc<Limiter>, Error> {
@@ -76,10 +87,7 @@ struct Datagrams<D> {
 impl<D: DatagramDoor> Traffic for Datagrams<D> {
     fn receive(&mut self, bytes: &[u8], now: Moment, out: &mut Vec<u8>) {
         self.replies.clear();
-        // What is too long does not come as far as to the door.
-        if bytes.len() <= D::REQUEST_BYTES_MAX {
-            self.door.answer(&[bytes], now, &mut self.replies, &mut Counts::default());
-        }
+        self.door.answer(&[bytes], now, &mut self.replies, &mut Counts::default());
         self.replies.iter().for_each(|reply| out.extend_from_slice(reply));
     }
 

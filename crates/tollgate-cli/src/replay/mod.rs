@@ -27,7 +27,7 @@ const SECRET: Secret = Secret::new(0x746f_6c6c_6761_7465, 0x7265_706c_6179);
 #[derive(Debug)]
 pub(crate) enum Replay {
     Limits(Files),
-    Udp { rules: PathBuf, files: Option<Files> },
+    Udp { rules: PathBuf, buckets: Option<PathBuf>, files: Option<Files> },
     Bucket { buckets: PathBuf, files: Option<Files> },
     Throttr { files: Option<Files>, options: throttr::Options },
 }
@@ -36,7 +36,9 @@ pub(crate) enum Replay {
 pub(crate) fn run(replay: &Replay) -> Result<Exit, Error> {
     match replay {
         Replay::Limits(files) => return limits::run(files),
-        Replay::Udp { rules, files } => doors::udp(rules, files.as_ref())?,
+        Replay::Udp { rules, buckets, files } => {
+            doors::udp(rules, buckets.as_deref(), files.as_ref())?;
+        }
         Replay::Bucket { buckets, files } => doors::bucket(buckets, files.as_ref())?,
         Replay::Throttr { files, options } => doors::throttr(files.as_ref(), *options)?,
     }

@@ -1,6 +1,5 @@
 //! The door itself: many datagrams in, as many answers out.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -92,22 +91,10 @@ impl Door {
     /// Replaces the rules. While `swap` replaces the limits that they were read with, no datagram
     /// is answered; so none sees rules of one file and limits of another.
     pub fn reload<R>(&self, rules: Rules, swap: impl FnOnce() -> R) -> R {
-        match self.try_reload(rules, || Ok::<_, Infallible>(swap())) {
-            Ok(result) => result,
-            Err(never) => match never {},
-        }
-    }
-
-    /// Does what [`reload`](Self::reload) does, but keeps the old rules if `swap` fails.
-    pub fn try_reload<T, E>(
-        &self,
-        rules: Rules,
-        swap: impl FnOnce() -> Result<T, E>,
-    ) -> Result<T, E> {
+        let next = Live::new(rules);
         let mut live = self.live.write();
-        let result = swap()?;
-        *live = Live::new(rules);
-        Ok(result)
+        *live = next;
+        swap()
     }
 }
 

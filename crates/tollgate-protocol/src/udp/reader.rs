@@ -2,6 +2,7 @@
 
 use tollgate::Limits;
 use tollgate::algorithm::average::{self, RuleError};
+use tollgate::limiter::EVERYBODY;
 use tollgate::limits::document::{
     self, Document, Entry, Fields, Node, Owner, Pair, Report, Span, Value, boolean, decimal,
     describe, found, nearest, text,
@@ -33,9 +34,6 @@ const EXPECTED_REFERENCE: &str =
 /// More uses than this in [`COUNT_PERIOD_SECS`] are over the limit in the statistics of a count rule.
 const COUNT_LIMIT: f64 = 3.0;
 const COUNT_PERIOD_SECS: f64 = 3.0;
-
-/// The id that means everybody, for a limit that does not tell them apart.
-const EVERYBODY: &str = "*";
 
 pub(super) fn read(source: &Source<'_>, limits: &Limits) -> Result<Rules, Faults> {
     let mut report = Report::new(source);

@@ -19,14 +19,6 @@ fn averages_and_statistics_stay() {
 }
 
 #[test]
-fn rules_that_cannot_have_their_limits_are_not_taken() {
-    let mut house = House::new("default: {limit: 3, period: 20}");
-    let next = rules("default: {limit: 4, period: 20}", &limits(""));
-    assert_eq!(house.door.try_reload(next, || Err::<(), _>("no")), Err("no"));
-    house.says("over_limit k", "ok N 0.0 3.0 20");
-}
-
-#[test]
 fn no_datagram_sees_rules_and_limits_of_two_files() {
     let files = [1_u32, 2].map(|n| {
         let limit = format!("L{n}: {{burst: 4000000000, count: 1, period: {n}00s}}");

@@ -36,9 +36,6 @@ impl Settings {
 
 const EXPECTED: &str = "expected settings such as `udp: {listen: 127.0.0.1:2000}`";
 
-/// Words that stand for no path; a file that is called so can be written `./off`.
-const NO_PATHS: [&str; 4] = ["auto", "none", "off", "starter"];
-
 struct Reading<'a> {
     settings: Settings,
     folder: &'a Path,
@@ -85,7 +82,8 @@ impl Reading<'_> {
             return;
         };
         let path = self.folder.join(&text).display().to_string();
-        let is_file = setting.is_path && !text.is_empty() && !NO_PATHS.contains(&&*text);
+        let is_path = |words: &[&str]| !text.is_empty() && !words.contains(&&*text);
+        let is_file = setting.no_path.is_some_and(is_path);
         let set = setting.set(&mut self.settings, if is_file { &path } else { &text });
         if let Err(error) = set {
             let message = format!("{name} is `{}`", found(&text));

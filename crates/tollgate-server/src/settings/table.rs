@@ -12,7 +12,8 @@ const MEMORY_MAX: usize = 1 << 40;
 const OUTPUT_MAX: usize = 64 << 20;
 const LINE_MAX: usize = 64 << 10;
 const MEMORY_MIN: usize = 4 << 20;
-const OUTPUT_MIN: usize = 4 << 10;
+// A read must hold whole requests, and what some clients send behind them.
+const OUTPUT_MIN: usize = 64 << 10;
 const LINE_MIN: usize = 64;
 
 /// One setting.
@@ -28,8 +29,8 @@ pub struct Setting {
     pub value: &'static str,
     /// What it does.
     pub help: &'static str,
-    /// Whether its value is a path, which in a file is relative to that file.
-    pub is_path: bool,
+    /// If its value is a path, which in a file is relative to that file: the words that are none.
+    pub no_path: Option<&'static [&'static str]>,
     set: fn(&mut Settings, &str) -> Result<(), ValueError>,
 }
 
@@ -45,10 +46,20 @@ impl Setting {
     }
 }
 
+/// The words of a setting that is a path; nothing for one that is not.
+macro_rules! no_path {
+    () => {
+        None
+    };
+    ($words:expr) => {
+        Some(&$words)
+    };
+}
+
 /// A row: name, flag, variable, value, help, and what is done with the parsed text.
 macro_rules! settings {
     ($($name:literal $flag:literal $variable:literal $value:literal $help:literal
-        $(path $path:literal)? => $set:expr;)*) => {
+        $(path $no_path:expr)? => $set:expr;)*) => {
         /// Every setting there is, in the order of the reference page.
         pub const SETTINGS: &[Setting] = &[$(Setting {
             name: $name,
@@ -56,7 +67,7 @@ macro_rules! settings {
             variable: concat!("TOLLGATE_", $variable),
             value: $value,
             help: $help,
-            is_path: false $(|| $path)?,
+            no_path: no_path!($($no_path)?),
             set: $set,
         }),*];
     };
@@ -65,7 +76,7 @@ macro_rules! settings {
 settings! {
     "udp.listen" "udp" "UDP" "ADDR|off" "Where the UDP rate limiter listens"
         => |s, text| value::address(text).map(|it| s.udp.listen = it);
-    "udp.rules" "rules" "RULES" "FILE" "The rules of the UDP rate limiter" path true
+    "udp.rules" "rules" "RULES" "FILE" "The rules of the UDP rate limiter" path ["starter"]
         => |s, text| value::path(text, "starter").map(|it| s.udp.rules = it);
     "udp.allow" "udp-allow" "UDP_ALLOW" "NETS" "Who may ask it, such as 10.0.0.0/8"
         => |s, text| value::networks(text).map(|it| s.udp.allow = it);
@@ -74,7 +85,7 @@ settings! {
 
     "bucket.listen" "bucket" "BUCKET" "ADDR|off" "Where the token-bucket server listens"
         => |s, text| value::address(text).map(|it| s.bucket.stream.listen = it);
-    "bucket.buckets" "buckets" "BUCKETS" "FILE" "The buckets of the token-bucket server" path true
+    "bucket.buckets" "buckets" "BUCKETS" "FILE" "The buckets of the token-bucket server" path ["starter"]
         => |s, text| value::path(text, "starter").map(|it| s.bucket.buckets = it);
     "bucket.allow" "bucket-allow" "BUCKET_ALLOW" "NETS" "Who may connect to it"
         => |s, text| allow(&mut s.bucket.stream, text);
@@ -115,11 +126,11 @@ settings! {
         "Let limits decide over resources of their name"
         => |s, text| value::switch(text).map(|it| s.throttr.named_limits = it);
 
-    "limits" "limits" "LIMITS" "FILE" "What each limit allows" path true
+    "limits" "limits" "LIMITS" "FILE" "What each limit allows" path ["starter"]
         => |s, text| value::path(text, "starter").map(|it| s.limits = it);
-    "overrides" "overrides" "OVERRIDES" "FILE" "What limits allow to some" path true
+    "overrides" "overrides" "OVERRIDES" "FILE" "What limits allow to some" path ["none"]
         => |s, text| value::path(text, "none").map(|it| s.overrides = it);
-    "state" "state" "STATE" "DIR|off" "Where what was spent is saved" path true
+    "state" "state" "STATE" "DIR|off" "Where what was spent is saved" path ["off"]
         => |s, text| value::path(text, "off").map(|it| s.state = it);
     "state_every" "state-every" "STATE_EVERY" "DURATION" "How often it is saved"
         => |s, text| value::length(text).map(|it| s.state_every = it);
@@ -131,7 +142,7 @@ settings! {
         => |s, text| value::length(text).map(|it| s.drain = it);
     "watch" "watch" "WATCH" "DURATION|off" "How often files are looked at for changes"
         => |s, text| value::length_or_off(text).map(|it| s.watch = it);
-    "control" "control" "CONTROL" "PATH|off" "The socket that `tollgate stats` reads" path true
+    "control" "control" "CONTROL" "PATH|off" "The socket that `tollgate stats` reads" path ["auto", "off"]
         => |s, text| value::control(text).map(|it| s.control = it);
     "log.format" "log-format" "LOG_FORMAT" "text|json" "How the log is written"
         => |s, text| value::is_json(text).map(|it| s.log.json = it);

@@ -40,7 +40,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("bucket.connections", "1"),
     ("bucket.connections_per_source", "1"),
     ("bucket.line_bytes", "100"),
-    ("bucket.output_bytes", "8KiB"),
+    ("bucket.output_bytes", "128KiB"),
     ("bucket.stall", "1s"),
     ("bucket.idle", "off"),
     ("throttr.listen", "off"),
@@ -90,6 +90,30 @@ fn a_list_may_be_written_as_a_list() {
     let listed = parse("udp: {allow: [10.0.0.0/8, '::1']}").unwrap();
     assert_eq!(listed, parse("udp: {allow: '10.0.0.0/8, ::1'}").unwrap());
     assert_eq!(listed.udp.allow.len(), 2);
+}
+
+#[test]
+fn a_mapped_network_is_the_ipv4_network() {
+    let mapped = parse("udp: {allow: ['::ffff:127.0.0.1', '::ffff:10.0.0.0/104']}").unwrap();
+    assert_eq!(mapped, parse("udp: {allow: [127.0.0.1, 10.0.0.0/8]}").unwrap());
+    assert!(
+        parse("udp: {allow: ['::/0', '::ffff:0:0/90']}").unwrap().udp.allow[1].addr().is_ipv6()
+    );
+}
+
+#[test]
+fn nothing_is_done_without_a_pause() {
+    for text in ["state_every: 1ns", "watch: 9ms", "bucket: {stall: 0s}", "throttr: {idle: 1us}"] {
+        assert!(parse(text).unwrap_err().contains("at least 10ms"), "{text}");
+    }
+}
+
+#[test]
+fn a_word_is_no_path_only_where_it_means_something() {
+    let settings = parse("limits: off\nstate: off\ncontrol: starter").unwrap();
+    assert_eq!(settings.limits.as_deref(), Some(Path::new("/etc/tollgate/off")));
+    assert_eq!(settings.state, None);
+    assert_eq!(settings.control.path().as_deref(), Some(Path::new("/etc/tollgate/starter")));
 }
 
 #[test]

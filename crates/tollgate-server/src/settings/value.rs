@@ -59,6 +59,10 @@ pub struct ValueError {
     pub expected: String,
 }
 
+/// Nothing that the server does in turns is done more often than this.
+const LENGTH_MIN: Duration = Duration::from_millis(10);
+const EXPECTED_LENGTH: &str = "a duration such as 500ms, 10s or 1h, at least 10ms";
+
 type Parsed<T> = Result<T, ValueError>;
 
 fn refuse<T>(expected: impl Into<String>) -> Parsed<T> {
@@ -77,7 +81,7 @@ pub(super) fn address(text: &str) -> Parsed<Option<SocketAddr>> {
 pub(super) fn networks(text: &str) -> Parsed<Vec<IpNet>> {
     let network = |text: &str| {
         let alone = || text.parse::<IpAddr>().map(IpNet::from);
-        text.parse::<IpNet>().or_else(|_| alone()).ok()
+        text.parse::<IpNet>().or_else(|_| alone()).ok().map(plain)
     };
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
     match words.map(network).collect::<Option<Vec<_>>>() {
@@ -85,6 +89,20 @@ pub(super) fn networks(text: &str) -> Parsed<Vec<IpNet>> {
         None => refuse("networks such as 10.0.0.0/8 or 2001:db8::/32, separated by commas"),
     }
 }
+
+/// Clients are known by their IPv4 address if they have one, so networks are too.
+fn plain(network: IpNet) -> IpNet {
+    let length = network.prefix_len().checked_sub(MAPPED_BITS);
+    match (network.addr().to_canonical(), length) {
+        (address @ IpAddr::V4(_), Some(length)) if network.addr().is_ipv6() => {
+            IpNet::new(address, length).unwrap_or(network)
+        }
+        _ => network,
+    }
+}
+
+/// How many bits stand before the IPv4 address in `::ffff:10.0.0.1`.
+const MAPPED_BITS: u8 = 96;
 
 /// A path, or nothing for the word that means nothing.
 pub(super) fn path(text: &str, nothing: &str) -> Parsed<Option<PathBuf>> {
@@ -112,19 +130,18 @@ pub(super) fn switch(text: &str) -> Parsed<bool> {
     }
 }
 
-/// A length of time; zero is none.
+/// A length of time, at least [`LENGTH_MIN`].
 pub(super) fn length(text: &str) -> Parsed<Duration> {
-    match parse_duration(text) {
-        Ok(length) => Ok(length.into()),
-        Err(_) => refuse("a duration such as 500ms, 10s or 1h"),
-    }
+    let refused = || ValueError { expected: EXPECTED_LENGTH.into() };
+    let length = parse_duration(text).map(Duration::from).map_err(|_| refused())?;
+    if length >= LENGTH_MIN { Ok(length) } else { Err(refused()) }
 }
 
 pub(super) fn length_or_off(text: &str) -> Parsed<Option<Duration>> {
-    match (text, parse_duration(text)) {
+    match (text, length(text)) {
         ("off", _) => Ok(None),
-        (_, Ok(length)) => Ok(Some(length.into())),
-        _ => refuse("a duration such as 500ms, 10s or 1h, or `off`"),
+        (_, Ok(length)) => Ok(Some(length)),
+        _ => refuse(format!("{EXPECTED_LENGTH}; or `off`")),
     }
 }
 

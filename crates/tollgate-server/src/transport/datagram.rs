@@ -17,6 +17,10 @@ use super::batch::{self, BATCH, Receiver, Sender};
 use super::request_log::RequestLog;
 use crate::counters::Counters;
 
+/// More batches than this do not wait in a socket: the least datagram takes some hundred bytes of the
+/// 8 MiB that the system holds for it at most.
+const UNDERWAY_BATCHES_MAX: usize = 1 << 10;
+
 /// A door for datagrams, with what its loop needs.
 pub(crate) struct Datagrams<D> {
     pub(crate) name: &'static str,
@@ -76,8 +80,13 @@ impl<D: DatagramDoor> Datagrams<D> {
                 }
             }
         }
-        while worker.receiver.receive(&socket).is_ok() {
+        // What has arrived is answered. Who sends on and on is not answered for ever.
+        for _ in 0..UNDERWAY_BATCHES_MAX {
+            if worker.receiver.receive(&socket).is_err() {
+                break;
+            }
             worker.answer(&socket).await;
+            yield_now().await;
         }
     }
 }
@@ -103,7 +112,7 @@ impl<D: DatagramDoor> Worker<D> {
         let now = self.street.time.now();
         self.datagrams.door.answer(requests, now, &mut self.replies, &mut counts);
         counters.add(&counts);
-        if let Some(log) = &self.datagrams.log {
+        if let Some(log) = &mut self.datagrams.log {
             log.write(requests, &self.replies);
         }
 

@@ -1,59 +1,37 @@
 //! A line per request, for doors whose originals wrote one.
 
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
 
 use tollgate_protocol::Replies;
+use tracing_appender::non_blocking::{NonBlocking, WorkerGuard};
 
-/// How many batches may wait to be written. More are not written, and their requests are counted.
-const QUEUE: usize = 1 << 10;
-
-/// Writes `<< RESP (>> REQ)` to standard error, from a thread of its own. The door never waits for
-/// whoever reads it.
+/// Writes `<< RESP (>> REQ)` to standard error. The door never waits for whoever reads it.
 #[derive(Clone)]
 pub(crate) struct RequestLog {
-    texts: SyncSender<Vec<u8>>,
-    missed: Arc<AtomicU64>,
+    writer: NonBlocking,
 }
 
 impl RequestLog {
-    /// Starts the thread, which ends when the last log is dropped.
-    pub(crate) fn start() -> std::io::Result<(Self, JoinHandle<()>)> {
-        let (texts, received) = sync_channel::<Vec<u8>>(QUEUE);
-        let missed = Arc::new(AtomicU64::new(0));
-        let log = Self { texts, missed: Arc::clone(&missed) };
-        let thread = std::thread::Builder::new().name("request log".into()).spawn(move || {
-            let mut error = std::io::stderr();
-            for text in received {
-                // If nobody reads it, there is nobody to tell that to.
-                let _ = error.write_all(&text);
-                let count = missed.swap(0, Ordering::Relaxed);
-                if count > 0 {
-                    tracing::warn!(count, "requests came too fast to be logged");
-                }
-            }
-        })?;
-        Ok((log, thread))
+    /// A log, and what writes the rest of it when it is dropped.
+    pub(crate) fn start() -> (Self, WorkerGuard) {
+        let (writer, guard) = crate::log::writer();
+        (Self { writer }, guard)
     }
 
     /// One text for a whole batch, of those requests that were answered.
-    pub(super) fn write(&self, requests: &[&[u8]], replies: &Replies) {
+    pub(super) fn write(&mut self, requests: &[&[u8]], replies: &Replies) {
         let mut text = Vec::new();
-        let mut count = 0;
-        for (request, reply) in requests.iter().zip(replies.iter()).filter(|(_, it)| !it.is_empty())
-        {
+        let answered = requests.iter().zip(replies.iter()).filter(|(_, reply)| !reply.is_empty());
+        for (request, reply) in answered {
             text.extend_from_slice(b"<< ");
             push_shown(reply, &mut text);
             text.extend_from_slice(b" (>> ");
             push_shown(request, &mut text);
             text.extend_from_slice(b")\n");
-            count += 1;
         }
-        if count > 0 && self.texts.try_send(text).is_err() {
-            self.missed.fetch_add(count, Ordering::Relaxed);
+        if !text.is_empty() {
+            // If nobody reads it, there is nobody to tell that to.
+            let _ = self.writer.write_all(&text);
         }
     }
 }

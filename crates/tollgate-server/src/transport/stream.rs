@@ -23,7 +23,7 @@ use tollgate_protocol::{Counts, Flow, StreamDoor};
 
 use super::Street;
 use super::admission::{Admission, Admitted};
-use crate::counters::Counters;
+use crate::counters::{Counters, WorkerCounters};
 use crate::settings::StreamSettings;
 
 /// How much is read at once, at most.
@@ -31,6 +31,9 @@ const READ_BYTES_MAX: usize = 64 << 10;
 /// How long the server waits for the client's end of a connection that it closes. Closing at once
 /// would tell the client's system to throw away what it has not read yet.
 const LINGER: Duration = Duration::from_secs(1);
+/// More than this is not underway in one connection: what a client's system holds of what it sends,
+/// and ours of what was not read yet, with room to spare.
+const UNDERWAY_BYTES_MAX: usize = 16 << 20;
 /// A connection on which nothing comes for this long has nothing on its way.
 const QUIET: Duration = Duration::from_millis(100);
 /// How long the server waits before it accepts again when it has run out of files.
@@ -130,8 +133,9 @@ impl<D: StreamDoor> Worker<D> {
     /// One connection, from its first byte to its last.
     async fn converse(self: Rc<Self>, stream: TcpStream, admitted: Admitted) {
         let counters = self.streams.counters.worker(self.index);
-        // A client that has gone away is no accident.
+        let _open = Open(counters);
         match self.answer(&stream).await {
+            // A client that has gone away is no accident.
             Ok(()) | Err(Ended::Gone) => {}
             Err(Ended::Stalled) => {
                 counters.dropped(1);
@@ -142,7 +146,6 @@ impl<D: StreamDoor> Worker<D> {
                 );
             }
         }
-        counters.closed();
     }
 
     async fn answer(&self, stream: &TcpStream) -> Result<(), Ended> {
@@ -162,7 +165,11 @@ impl<D: StreamDoor> Worker<D> {
                 ready = stream.readable() => {
                     ready.map_err(|_| Ended::Gone)?;
                     match self.step(stream, &mut session, Hear::Told).await? {
-                        Step::Went(now) => heard_at = now,
+                        Step::Went { now, .. } => {
+                            heard_at = now;
+                            // Whoever sends without a pause leaves the others their turn.
+                            yield_now().await;
+                        }
                         Step::Nothing => {}
                         Step::Close => break,
                     }
@@ -187,21 +194,25 @@ impl<D: StreamDoor> Worker<D> {
         stream: &TcpStream,
         session: &mut D::Session,
     ) -> Result<(), Ended> {
-        let answered = timeout(LINGER, async {
-            loop {
-                match self.step(stream, session, Hear::Ask).await? {
-                    Step::Went(_) => yield_now().await,
-                    Step::Close => return Ok(()),
-                    // What the client's system still holds comes as soon as ours has room.
-                    Step::Nothing if timeout(QUIET, stream.readable()).await.is_err() => {
+        let heard_until = self.street.time.now().after(LINGER.into());
+        let mut heard_bytes = 0;
+        loop {
+            match self.step(stream, session, Hear::Ask).await? {
+                Step::Went { now, bytes } => {
+                    heard_bytes += bytes;
+                    // Who sends on and on is not listened to for ever, but what both systems may
+                    // have held when the end began is heard, however slowly its answers are read.
+                    if now >= heard_until && heard_bytes >= UNDERWAY_BYTES_MAX {
                         return Ok(());
                     }
-                    Step::Nothing => clear_readiness(stream),
+                    yield_now().await;
                 }
+                Step::Close => return Ok(()),
+                // What the client's system still holds comes as soon as ours has room.
+                Step::Nothing if timeout(QUIET, stream.readable()).await.is_err() => return Ok(()),
+                Step::Nothing => clear_readiness(stream),
             }
-        });
-        // Who sends faster than it can be answered is not listened to for ever.
-        answered.await.unwrap_or(Ok(()))
+        }
     }
 
     /// One read, its requests, one write.
@@ -212,7 +223,7 @@ impl<D: StreamDoor> Worker<D> {
         hear: Hear,
     ) -> Result<Step, Ended> {
         let now = self.street.time.now();
-        let (flow, rest) = {
+        let (flow, bytes, rest) = {
             let Buffers { input, output } = &mut *self.buffers.borrow_mut();
             let read = match hear {
                 Hear::Told => stream.try_read(input),
@@ -227,12 +238,12 @@ impl<D: StreamDoor> Worker<D> {
             };
             output.clear();
             let flow = self.decide(session, &input[..read], now, output);
-            (flow, write_now(stream, output)?)
+            (flow, read, write_now(stream, output)?)
         };
         if let Some(rest) = rest {
             self.write_rest(stream, &rest).await?;
         }
-        Ok(if flow == Flow::Open { Step::Went(now) } else { Step::Close })
+        Ok(if flow == Flow::Open { Step::Went { now, bytes } } else { Step::Close })
     }
 
     fn decide(
@@ -298,8 +309,17 @@ enum Hear {
     Ask,
 }
 
+/// A connection that counts as open as long as this lives.
+struct Open<'a>(&'a WorkerCounters);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.closed();
+    }
+}
+
 enum Step {
-    Went(Moment),
+    Went { now: Moment, bytes: usize },
     Nothing,
     Close,
 }

@@ -85,6 +85,39 @@ fn a_client_that_never_reads_is_paused_and_then_dropped() {
 }
 
 #[test]
+fn a_client_that_sends_without_a_pause_leaves_others_their_turn() {
+    let mut settings = settings();
+    settings.workers = std::num::NonZeroUsize::new(1);
+    let server = start(&settings, Arc::new(Clock::start()));
+    let mut busy = Stream::connect(&server, "bucket");
+    let mut sender = busy.0.try_clone().unwrap();
+    let sending = std::thread::spawn(move || {
+        let lines = b"get bucketc\n".repeat(10_000);
+        while sender.write_all(&lines).is_ok() {}
+    });
+    let reading = std::thread::spawn(move || {
+        let mut bytes = vec![0; 1 << 16];
+        while busy.0.read(&mut bytes).is_ok_and(|read| read > 0) {}
+    });
+    let requests = || server.stats().doors["bucket"].counts.requests;
+    while requests() == 0 {
+        std::thread::yield_now();
+    }
+    let udp = Datagrams::connect(&server);
+    let before = requests();
+    let pings = 300;
+    for _ in 0..pings {
+        assert_eq!(udp.ask(b"ping"), b"pong");
+    }
+    // One read is some thousand requests; a worker that let nobody else in would do millions.
+    let meanwhile = (requests() - before) / pings;
+    assert!(meanwhile < 50_000, "{meanwhile} requests of one client for each of another");
+    server.drain(settings.drain).unwrap();
+    sending.join().unwrap();
+    reading.join().unwrap();
+}
+
+#[test]
 fn connections_are_bounded_per_door_and_per_source() {
     let mut settings = settings();
     settings.bucket.stream.connections_per_source = 3;

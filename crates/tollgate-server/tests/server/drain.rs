@@ -82,6 +82,7 @@ fn a_restart_under_load_answers_everybody_and_forgets_nothing() {
         for (sender, sent) in quotas.into_iter().zip(&sent_before[1]) {
             let answers = sender.thread.join().unwrap();
             assert!(answers.len() / INSERT_ANSWER_BYTES >= *sent);
+            assert_eq!(answers.len() % INSERT_ANSWER_BYTES, 0, "an answer was cut");
         }
     }
     let server = start(&settings, Arc::new(Clock::start()));
@@ -109,5 +110,66 @@ fn connections_that_were_not_accepted_yet_are_answered_too() {
             // The last line was not whole, so it is not a request that was sent before the end.
             assert_eq!(client.read_to_end(), b"1\nBUCKET NOT FOUND\n");
         }
+    }
+}
+
+#[test]
+fn a_client_that_reads_slowly_gets_every_answer_before_the_end() {
+    let settings = settings();
+    let server = start(&settings, Arc::new(Clock::start()));
+    let mut client = Stream::connect(&server, "throttr").0;
+    let mut reader = client.try_clone().unwrap();
+    client.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    // As much as both systems hold: the server stops to read because nobody reads its answers.
+    let query = [2, 1, 1, b'a', b'b'];
+    let mut sent = 0;
+    while let Ok(written) = client.write(&query.repeat(1000)) {
+        sent += written;
+    }
+    let draining = thread::spawn(move || server.drain(Duration::from_mins(1)).unwrap());
+    let (_never, silence) = std::sync::mpsc::channel::<()>();
+    let (mut answers, mut bytes) = (0, vec![0; 1 << 18]);
+    loop {
+        // For at least as long as the server waits for anybody, this is slow.
+        let _ = silence.recv_timeout(Duration::from_millis(if answers < 8 << 20 { 50 } else { 0 }));
+        match reader.read(&mut bytes).unwrap() {
+            0 => break,
+            read => answers += read,
+        }
+    }
+    assert_eq!(answers / INSERT_ANSWER_BYTES, sent / query.len(), "answers to what was sent whole");
+    assert_eq!(answers % INSERT_ANSWER_BYTES, 0, "an answer was cut");
+    drop(client);
+    drop(reader);
+    assert!(draining.join().unwrap());
+}
+
+#[test]
+fn datagrams_without_end_do_not_keep_the_server_from_stopping() {
+    let mut settings = settings();
+    settings.workers = std::num::NonZeroUsize::new(1);
+    let server = start(&settings, Arc::new(Clock::start()));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let senders: Vec<_> = (0..3)
+        .map(|_| {
+            let (over, address) = (Arc::clone(&is_over), server.address("udp").unwrap());
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            thread::spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    // Once the server is gone this fails; so it is meant.
+                    let _ = socket.send_to(b"over_limit ws global", address);
+                }
+            })
+        })
+        .collect();
+    let mut bucket = Stream::connect(&server, "bucket");
+    bucket.send(b"get nobody\n");
+    assert_eq!(bucket.read(17), b"BUCKET NOT FOUND\n");
+    bucket.send(b"get nobody\n");
+    assert!(server.drain(Duration::from_mins(1)).unwrap(), "it ended by itself");
+    assert_eq!(bucket.read_to_end(), b"BUCKET NOT FOUND\n");
+    is_over.store(true, Ordering::Relaxed);
+    for sender in senders {
+        sender.join().unwrap();
     }
 }

@@ -96,6 +96,32 @@ fn buckets_with_the_longest_names_survive_too() {
 }
 
 #[test]
+fn a_door_that_is_closed_for_a_while_forgets_nothing() {
+    const KEYS: usize = 60_000;
+    let folder = Folder::new();
+    let settings = with_state(&folder);
+    let mut closed = settings.clone();
+    closed.throttr.stream.listen = None;
+    let asks = |usage| -> Vec<u8> {
+        (0..KEYS).flat_map(|key| insert(1, usage, 3600, &key.to_string(), "/")).collect()
+    };
+    for (settings, can) in [(&settings, Some(1)), (&closed, None), (&settings, Some(0))] {
+        let server = start(settings, StandingTime::at_secs(NOW));
+        if let Some(can) = can {
+            let mut throttr = Stream::connect(&server, "throttr");
+            let mut sender = throttr.0.try_clone().unwrap();
+            let asks = asks(1);
+            let sending = std::thread::spawn(move || std::io::Write::write_all(&mut sender, &asks));
+            let answers = throttr.read(KEYS * INSERT_ANSWER_BYTES);
+            sending.join().unwrap().unwrap();
+            let allowed = answers.chunks(INSERT_ANSWER_BYTES).filter(|it| it[0] == 1).count();
+            assert_eq!(allowed, KEYS * can, "of quotas that were all used up");
+        }
+        server.drain(settings.drain).unwrap();
+    }
+}
+
+#[test]
 fn a_directory_has_one_server() {
     let folder = Folder::new();
     let settings = with_state(&folder);

@@ -245,6 +245,13 @@ impl Opening {
             let allow = &settings.udp.allow;
             let opened = transport::udp("udp", address, allow, self.workers)?;
             let counters = self.listens("udp", opened.address);
+            if address.ip().is_unspecified() {
+                tracing::warn!(
+                    %address,
+                    "answers leave from the address that the system prefers: on a machine with \
+                     several, listen on the one that clients ask"
+                );
+            }
             let (log, guard) = settings.udp.log_requests.then(RequestLog::start).unzip();
             request_log = guard;
             let (door, allow) = (Arc::clone(&house.udp), allow.clone());

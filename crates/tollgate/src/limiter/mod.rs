@@ -26,6 +26,7 @@ mod batch;
 mod decisions;
 mod explain;
 mod mistake;
+mod reload;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -42,7 +43,7 @@ pub use decisions::Decisions;
 pub use explain::Explanation;
 pub use mistake::Mistake;
 
-use crate::algorithm::book::{Action, Ask, BookFull, Gcra};
+use crate::algorithm::book::{Action, Ask, Gcra};
 use crate::algorithm::gcra::{Outcome, Verdict};
 use crate::limits::resolver::{Registry, Resolver, Unresolved};
 use crate::limits::{Limit, Limits, NamedLimit};
@@ -310,42 +311,6 @@ impl Limiter {
     #[inline]
     pub fn names(&self) -> Names {
         Names { resolver: self.resolver.load() }
-    }
-
-    /// Replaces the limits, as of `at`. Everything spent stays spent, token for token. Refuses
-    /// only if there have been too many different rules since the start.
-    pub fn reload(&self, limits: Limits, at: Moment) -> Result<(), BookFull> {
-        self.reload_around(limits, at, |swap| swap())
-    }
-
-    /// Does what [`reload`](Self::reload) does, for callers who have something of their own to
-    /// replace at the same instant: `around` is given what puts the limits in force, to call it
-    /// when nobody is looking. It is short; what takes time is done before and after.
-    pub fn reload_around(
-        &self,
-        limits: Limits,
-        at: Moment,
-        around: impl FnOnce(&mut dyn FnMut()),
-    ) -> Result<(), BookFull> {
-        let mut registry = self.registry.lock();
-        let mut next = registry.clone();
-        let old = self.resolver.load();
-        let resolver = Resolver::new(limits, &self.secret, &mut next, Some(&old))?;
-        let moved = resolver.moved_since(&old);
-        drop(old);
-        self.store.install(&next.book());
-        let resolver = Arc::new(resolver);
-        let mut old = None;
-        around(&mut || old = Some(self.resolver.swap(Arc::clone(&resolver))));
-        let old = old.unwrap_or_else(|| self.resolver.swap(resolver));
-        // Asks that began under the old limits are still on their way. They take microseconds, and
-        // none may come to a bucket after it was carried over to a rule that they do not know.
-        while Arc::strong_count(&old) > 1 {
-            std::thread::yield_now();
-        }
-        self.store.carry_over(&moved, at);
-        *registry = next;
-        Ok(())
     }
 
     /// How many buckets are in memory, and what was lost for want of it.

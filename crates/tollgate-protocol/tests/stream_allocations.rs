@@ -1,34 +1,12 @@
 //! A connection allocates nothing once it is warm.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
 use tollgate::limits::{Limits, Source};
 use tollgate::{Keyed, Limiter, Moment};
 use tollgate_protocol::{Counts, Flow, StreamDoor, bucket, throttr};
-
-/// The system's allocator, counting for each thread how often it is asked.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on with the call.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on with the call.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use tollgate_testkit::allocations::{Counting, assert_counted, during};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -56,9 +34,13 @@ fn assert_no_allocations<D: StreamDoor>(door: &D, stream: &[u8]) {
         }
     };
     round();
-    let before = ALLOCATIONS.with(Cell::get);
-    round();
-    assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0);
+    assert_counted();
+    assert_eq!(
+        during(|| {
+            round();
+        }),
+        0
+    );
     assert!(counts.requests > 0);
 }
 

@@ -1,47 +1,19 @@
 //! Answering datagrams allocates nothing once everything is warm.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
 use tollgate::limits::{Limits, Source};
 use tollgate::{Keyed, Limiter, Moment};
 use tollgate_protocol::udp::{Door, Rules};
 use tollgate_protocol::{Counts, DatagramDoor as _, Replies};
-
-/// The system's allocator, counting for each thread how often it is asked.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on with the call.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on with the call.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use tollgate_testkit::allocations::{Counting, assert_counted, during};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn allocations(work: impl FnOnce()) -> usize {
-    let before = ALLOCATIONS.with(Cell::get);
-    work();
-    ALLOCATIONS.with(Cell::get) - before
-}
-
 #[test]
 fn the_count_sees_an_allocation() {
-    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
+    assert_counted();
 }
 
 const RULES: &str = r"
@@ -90,7 +62,7 @@ fn no_answer_allocates_once_warm() {
         round(size);
     }
     for size in [1, 64, 7] {
-        assert_eq!(allocations(|| round(size)), 0, "in batches of {size}");
+        assert_eq!(during(|| round(size)), 0, "in batches of {size}");
     }
     assert!(counts.denied > 0 && counts.allowed > 0, "{counts:?}");
 }

@@ -4,6 +4,7 @@
 //! nothing of the limiter it judges. [`compare`](compare::compare) runs the same nasty traffic
 //! through both and stops at the first difference.
 
+pub mod allocations;
 pub mod audit;
 pub mod compare;
 pub mod mismatch;

@@ -1,46 +1,17 @@
 //! Deciding allocates nothing once everything is warm, and bringing an id to its one spelling
 //! never does.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use tollgate::limiter::{Batch, TRANSACTION_ASKS_MAX};
 use tollgate::limits::{IdBuffer, IdFormat, Limits, Source};
 use tollgate::{Limiter, Mode, Moment, Nanos, Request};
-
-/// The system's allocator, counting for each thread how often it is asked.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on with the call.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on with the call.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use tollgate_testkit::allocations::{Counting, assert_counted, during};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn allocations(work: impl FnOnce()) -> usize {
-    let before = ALLOCATIONS.with(Cell::get);
-    work();
-    ALLOCATIONS.with(Cell::get) - before
-}
-
 #[test]
 fn the_count_sees_an_allocation() {
-    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
+    assert_counted();
 }
 
 #[test]
@@ -58,7 +29,7 @@ fn no_id_allocates() {
         (IdFormat::RegIdDomain, "0012:Example.COM"),
         (IdFormat::RegIdFqdnSet, &set),
     ] {
-        let count = allocations(|| {
+        let count = during(|| {
             format.canonical(id, &mut IdBuffer::new()).map(str::len).unwrap();
         });
         assert_eq!(count, 0, "{format} {id}");
@@ -69,7 +40,7 @@ fn no_id_allocates() {
 fn no_refusal_allocates() {
     for format in IdFormat::ALL {
         for id in ["", "x y", "1:x", "1:example.nosuch", "2001:db8::/47", &"x".repeat(600)] {
-            let count = allocations(|| {
+            let count = during(|| {
                 let _ = format.canonical(id, &mut IdBuffer::new()).is_ok();
             });
             assert_eq!(count, 0, "{format} {id}");
@@ -112,9 +83,9 @@ fn no_decision_allocates_once_warm() {
     };
     let now = Moment::from_nanos(0);
     round(&mut batch, now);
-    assert_eq!(allocations(|| round(&mut batch, now)), 0, "with buckets that are there");
+    assert_eq!(during(|| round(&mut batch, now)), 0, "with buckets that are there");
     let later = now.after(Nanos::from_secs(86_400));
-    assert_eq!(allocations(|| round(&mut batch, later)), 0, "with buckets that have filled up");
+    assert_eq!(during(|| round(&mut batch, later)), 0, "with buckets that have filled up");
 }
 
 #[test]
@@ -124,6 +95,6 @@ fn a_growing_table_does_not_allocate_either() {
     let ids: Vec<_> = (0..300_000).map(|n| format!("user-{n}")).collect();
     limiter.spend("PerUser", "the first", 1, Moment::EPOCH).unwrap();
     let spend = || ids.iter().for_each(|id| drop(limiter.spend("PerUser", id, 1, Moment::EPOCH)));
-    assert_eq!(allocations(spend), 0);
+    assert_eq!(during(spend), 0);
     assert_eq!(limiter.held().keys, 300_001);
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use tokio::net::UnixStream;
 use tokio::runtime;
@@ -35,7 +34,6 @@ pub enum RunError {
 
 /// Runs a server until it is told to stop. `announce` is told what is open, once all of it is.
 pub fn run(settings: &Settings, announce: impl FnOnce(&Server)) -> Result<(), RunError> {
-    allow_many_files();
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(RunError::Signals)?;
     // From here on a signal is not lost, however early it comes.
@@ -216,14 +214,5 @@ fn log_stats(server: &Server) {
 fn tell_supervisor(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(false, state) {
         tracing::debug!(%error, "cannot notify the service manager");
-    }
-}
-
-/// Every connection is a file. As many as the system lets us have, we take.
-fn allow_many_files() {
-    let raised = getrlimit(Resource::RLIMIT_NOFILE)
-        .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most));
-    if let Err(error) = raised {
-        tracing::debug!(%error, "cannot raise the number of open files");
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tollgate::Moment;
@@ -79,6 +80,7 @@ pub enum StartError {
 impl Server {
     /// Reads the files, opens the doors and starts to answer. Refuses settings that cannot work.
     pub fn start(settings: &Settings, time: Arc<dyn Time>) -> Result<Self, StartError> {
+        allow_many_files();
         let files = Files::new(settings);
         // Before they are read: what changes from here on is seen to have changed.
         let loaded_stamp = files.stamp();
@@ -293,5 +295,14 @@ impl Opening {
         let counters = Arc::new(Counters::new(self.workers));
         self.listening.push(Listening { door, address, counters: Arc::clone(&counters) });
         counters
+    }
+}
+
+/// Every connection is a file. As many as the system lets us have, we take.
+fn allow_many_files() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most));
+    if let Err(error) = raised {
+        tracing::debug!(%error, "cannot raise the number of open files");
     }
 }

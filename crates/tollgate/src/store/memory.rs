@@ -255,15 +255,18 @@ impl<A: Algorithm> Shard<A> {
         if let Some(outcome) = inside.renew(question, now) {
             return outcome;
         }
-        drop(inside);
-        self.answer_any(Question { ..*question }, now)
+        self.answer_any(inside, Question { ..*question }, now)
     }
 
-    /// The way of every ask.
+    /// The way of every ask, under the lock that is held already.
     #[inline(never)]
     #[expect(clippy::needless_pass_by_value, reason = "a reference keeps it in memory for others")]
-    fn answer_any(&self, question: Question<A>, now: Moment) -> A::Outcome {
-        let mut inside = self.inside.lock();
+    fn answer_any(
+        &self,
+        mut inside: Guard<'_, Inside<A>>,
+        question: Question<A>,
+        now: Moment,
+    ) -> A::Outcome {
         let (outcome, change, place) = inside.decide(&question, now);
         if place == Place::Absent && matches!(change, Change::Put(_)) {
             if let Err(away) = inside.make_room(&question, now) {

@@ -203,3 +203,25 @@ fn the_log_can_be_json() {
     assert_eq!(line["message"], "the files were read again and are in force");
     assert!(server.stop().success());
 }
+
+#[test]
+fn the_service_manager_is_told_what_happens() {
+    let path = folder("notify").join("socket");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    let told = || {
+        let mut bytes = [0; 1024];
+        let length = socket.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..length].to_vec()).unwrap()
+    };
+    let mut command = command(&["serve", "--udp", "off", "--throttr", "off", "--control", "off"]);
+    command.args(["--bucket", "127.0.0.1:0"]).env("NOTIFY_SOCKET", &path);
+    let server = Server::start_command(command, 1);
+    assert_eq!(told(), "READY=1\n");
+    server.signal("HUP");
+    let reloading = told();
+    assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
+    assert_eq!(told(), "READY=1\n");
+    assert!(server.stop().success());
+    assert_eq!(told(), "STOPPING=1\n");
+}

@@ -135,8 +135,8 @@ pub struct Ask {
 
 /// What is kept of a bucket: 16 bytes.
 ///
-/// From the lowest bit: the TAT; [`DENIED`]; [`REGULAR`]; the number of the rule. They stay packed,
-/// because a decision only moves them about.
+/// From the lowest bit: the TAT; whether an ask was denied; whether tokens were taken again; the
+/// number of the rule. They stay packed, because a decision only moves them about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketCell(u128);
 

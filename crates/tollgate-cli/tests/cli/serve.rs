@@ -190,7 +190,7 @@ fn requests_are_logged_as_the_original_did() {
     server.udp("12 ping");
     server.udp("over_limit ws global");
     assert_eq!(server.logged("(>> 12"), "<< 12 pong (>> 12 ping)");
-    assert_eq!(server.logged("global"), "<< ok N 0.0 2500.0 10 (>> over_limit ws global)");
+    assert_eq!(server.logged("(>> over_limit"), "<< ok N 0.0 2500.0 10 (>> over_limit ws global)");
     assert!(server.stop().success());
 }
 

@@ -30,6 +30,8 @@ pub enum RunError {
     Signals(#[source] io::Error),
     #[error("saving what was spent")]
     Save(#[source] StateError),
+    #[error("something still uses the server, so it cannot be drained: this is a bug")]
+    Held,
 }
 
 /// Runs a server until it is told to stop. `announce` is told what is open, once all of it is.
@@ -48,8 +50,8 @@ pub fn run(settings: &Settings, announce: impl FnOnce(&Server)) -> Result<(), Ru
 
     tell_supervisor(&[NotifyState::Stopping]);
     tracing::info!("stopping: answering what was received");
-    // Nobody else holds it: all that used it has ended.
-    let Some(server) = Arc::into_inner(server) else { return Ok(()) };
+    // All that used it has ended. Were it not so, the state would end unsaved, and that is a bug.
+    let Some(server) = Arc::into_inner(server) else { return Err(RunError::Held) };
     let is_done = server.drain(settings.drain).map_err(RunError::Save)?;
     if is_done {
         tracing::info!("stopped");
@@ -150,7 +152,7 @@ async fn accept(control: Option<&Control>) -> UnixStream {
     loop {
         match control.accept().await {
             Ok(stream) => return stream,
-            // Out of files, most likely: it is tried again when something else has happened.
+            // Out of files, most likely. The doors need them more, so it is tried again later.
             Err(error) => {
                 tracing::warn!(%error, "the control socket cannot accept");
                 tokio::time::sleep(Duration::from_secs(1)).await;

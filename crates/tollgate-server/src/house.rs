@@ -51,6 +51,8 @@ pub(crate) struct House {
     pub(crate) udp: Arc<udp::Door>,
     pub(crate) bucket: Arc<bucket::Door>,
     pub(crate) throttr: Arc<throttr::Door>,
+    /// What the HTTP door asks.
+    pub(crate) http: Arc<Limiter>,
     files: Files,
     /// The limits in force. Held while they are replaced, so that one reload follows another.
     limits: Mutex<Limits>,
@@ -97,6 +99,7 @@ impl House {
             udp: Arc::new(udp::Door::new(Arc::clone(limiter), Arc::clone(&stores.averages), rules)),
             bucket: Arc::new(bucket.with_line_bytes_max(settings.bucket.line_bytes)),
             throttr: Arc::new(throttr::Door::new(Arc::clone(quotas), Arc::clone(limiter), options)),
+            http: Arc::clone(limiter),
             stores,
             files,
             limits: Mutex::new(limits),

@@ -1,0 +1,17 @@
+//! The HTTP door: a JSON API, a gate for reverse proxies, and what an operator looks at.
+//!
+//! HTTP types stay in here. Handlers are synchronous inside: one ask costs no more than the parsing
+//! of its JSON, and nothing crosses a thread.
+
+mod app;
+mod body;
+mod connection;
+mod decide;
+mod decision;
+mod fields;
+mod problem;
+mod route;
+mod schema;
+mod serve;
+
+pub(crate) use serve::Http;

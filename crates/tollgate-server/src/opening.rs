@@ -32,7 +32,6 @@ impl Opening {
         let (udp, bucket, throttr, http) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut opening = Self { workers, listening, udp, bucket, throttr, http };
         if let Some(address) = settings.http.listen {
-            settings.http.refuse_exposure()?;
             let opened = transport::guarded_tcp("http", address, workers)?;
             opening.listens("http", opened.address);
             opening.http = opened.sockets;

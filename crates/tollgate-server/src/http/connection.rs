@@ -25,7 +25,7 @@ use tower::Service;
 
 use super::app::App;
 use super::route;
-use crate::transport::{Guest, Street, Time};
+use crate::transport::{Guest, Street};
 
 /// What an HTTP/2 client sends first. No method of HTTP/1 begins so.
 const HTTP2_BEGINS: &[u8] = b"PRI";

@@ -60,7 +60,7 @@ impl Entrance {
     ) {
         let mut connections = JoinSet::new();
         let mut draining = pin!(street.draining());
-        let mut admit = |stream: TcpStream, source, connections: &mut JoinSet<()>| {
+        let admit = |stream: TcpStream, source, connections: &mut JoinSet<()>| {
             if let Some(guest) = self.admit(source, worker) {
                 connections.spawn_local(converse(stream, guest));
             }

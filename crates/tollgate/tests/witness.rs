@@ -1,4 +1,5 @@
 //! A witness is told of every decision, once, as it was.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::sync::{Arc, Mutex};
 

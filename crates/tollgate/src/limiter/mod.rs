@@ -301,11 +301,10 @@ impl Limiter {
         let question = question(&resolver, &ask, action)?;
         let mut outcome = [Outcome::default()];
         self.core.store.decide(&[question], &mut outcome, now);
-        let decision = decision(&resolver, &ask, &question, &outcome[0])?;
         if let Some(witness) = &self.witness {
             tell(&**witness, &resolver, ask, question, outcome);
         }
-        Ok(decision)
+        decision(&resolver, &ask, &question, &outcome[0])
     }
 }
 
@@ -349,7 +348,9 @@ fn tell(
     question: Question<Gcra>,
     outcome: [Outcome; 1],
 ) {
-    witness.decided(&Decided::new(resolver, &[ask], &[question], &outcome));
+    if outcome[0].verdict != Verdict::Never {
+        witness.decided(&Decided::new(resolver, &[ask], &[question], &outcome));
+    }
 }
 
 #[cold]

@@ -17,7 +17,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 pub use table::{SETTINGS, Setting};
-pub use value::{ControlSetting, Level, ValueError};
+pub use value::{ControlSetting, Level, Role, ValueError, XRateLimit};
 
 /// The settings file that says what is built in: the reference page.
 pub const DEFAULT_FILE: &str = include_str!("tollgate.yaml");

@@ -3,4 +3,5 @@
 
 pub(crate) mod access;
 pub(crate) mod fields;
+pub(crate) mod forwarded;
 pub(crate) mod tokens;

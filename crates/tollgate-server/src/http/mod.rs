@@ -4,4 +4,5 @@
 pub(crate) mod access;
 pub(crate) mod fields;
 pub(crate) mod forwarded;
+pub(crate) mod tls;
 pub(crate) mod tokens;

@@ -45,6 +45,8 @@ mod worker;
 pub use control::{StatsError, read_stats};
 pub use files::{LoadError, ReadError, STARTER_LIMITS, Text};
 pub use house::ReloadError;
+pub use http::tls::TlsError;
+pub use http::tokens::TokensError;
 pub use life::{RunError, run};
 pub use log::{LogGuard, start_log};
 pub use server::{Server, StartError};

@@ -3,15 +3,19 @@
 //! HTTP types stay in here. Handlers are synchronous inside: one ask costs no more than the parsing
 //! of its JSON, and nothing crosses a thread.
 
+mod access;
 mod app;
 mod body;
 mod connection;
 mod decide;
 mod decision;
 mod fields;
+mod forwarded;
 mod problem;
 mod route;
 mod schema;
 mod serve;
+mod tls;
+mod tokens;
 
 pub(crate) use serve::Http;

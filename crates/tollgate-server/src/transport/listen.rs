@@ -33,6 +33,17 @@ pub enum ListenError {
         /// Where it would listen.
         address: SocketAddr,
     },
+    /// Anybody could reach the HTTP door, and need not say who he is.
+    #[error(
+        "the http door would listen on {address}, which is not loopback, and let everybody do \
+         everything: give it tokens with --http-tokens (a file of lines NAME ROLE TOKEN), or ask \
+         for certificates with --http-client-ca, or set http.tokens or http.client_ca in \
+         tollgate.yaml"
+    )]
+    Unguarded {
+        /// Where it would listen.
+        address: SocketAddr,
+    },
     /// The system refuses.
     #[error("the {door} door cannot listen on {address}")]
     Bind {

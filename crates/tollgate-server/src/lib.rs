@@ -32,6 +32,7 @@ mod files;
 mod house;
 mod life;
 mod log;
+pub mod overrides;
 mod server;
 pub mod settings;
 mod state;

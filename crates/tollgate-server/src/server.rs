@@ -16,6 +16,7 @@ use tracing_appender::non_blocking::WorkerGuard;
 use crate::counters::Counters;
 use crate::files::{Files, LoadError, Loaded, Stamp};
 use crate::house::{House, ReloadError, Shares, Stores};
+use crate::overrides::Standing;
 use crate::settings::{Settings, StreamSettings};
 use crate::state::{StateDir, StateError};
 use crate::stats::{self, Stats, Tries};
@@ -41,7 +42,7 @@ pub struct Server {
     state: Option<StateDir>,
     reloads: Counted,
     saves: Counted,
-    /// How many requests and reloads there had been at the last save, and one more.
+    /// How many requests and changes of limits there had been at the last save, and one more.
     saved_changes: AtomicU64,
 }
 
@@ -87,16 +88,19 @@ impl Server {
         let Loaded { limits, rules } = files.load()?;
         let (shares, started) = (Shares::new(settings.memory), time.now());
         let state = settings.state.as_deref().map(StateDir::open).transpose()?;
+        let standing = Standing::open(limits, state.as_ref().map(StateDir::folder), started)?;
+        let limits = Arc::clone(&standing.load().limits);
         let restored = match &state {
             Some(state) => state.restore(&limits, shares, started)?,
             None => None,
         };
         let stores = match restored {
             Some(stores) => stores,
-            None => Stores::new(limits.clone(), shares)
+            None => Stores::new((*limits).clone(), shares)
                 .map_err(|source| StartError::Memory { bytes: settings.memory, source })?,
         };
-        let house = Arc::new(House::new(settings, files, limits, rules, stores));
+        let house = Arc::new(House::new(settings, files, standing, rules, stores));
+        house.expire_overrides(started);
         let (drain, draining) = watch::channel(false);
         let street = Street { time: Arc::clone(&time), drain: draining };
         let mut opening = Opening::new(settings);
@@ -150,7 +154,7 @@ impl Server {
     /// Saves, unless nobody has asked anything since the last time.
     pub(crate) fn save_if_changed(&self) -> Result<(), StateError> {
         let asked = || self.listening.iter().map(|it| it.counters.stats().requests).sum::<u64>();
-        let changes = asked() + self.reloads.tries().done + 1;
+        let changes = asked() + self.house.standing.load().version + 1;
         if self.saved_changes.load(Ordering::Relaxed) == changes {
             return Ok(());
         }
@@ -158,6 +162,14 @@ impl Server {
         // As they were before it began: what came meanwhile may not be in it.
         self.saved_changes.store(changes, Ordering::Relaxed);
         Ok(())
+    }
+
+    pub(crate) fn house(&self) -> &House {
+        &self.house
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.time.now()
     }
 
     pub(crate) fn loaded_stamp(&self) -> &Stamp {

@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tollgate::algorithm::average::Average;
 use tollgate::algorithm::book::BookFull;
 use tollgate::algorithm::quota::Quota;
@@ -12,6 +11,7 @@ use tollgate::{Keyed, Limiter, Moment};
 use tollgate_protocol::{bucket, throttr, udp};
 
 use crate::files::{Files, LoadError, Loaded};
+use crate::overrides::{Changing, Snapshot, Standing};
 use crate::settings::Settings;
 
 /// How many changes of a reload are told in the log.
@@ -54,8 +54,8 @@ pub(crate) struct House {
     /// What the HTTP door asks.
     pub(crate) http: Arc<Limiter>,
     files: Files,
-    /// The limits in force. Held while they are replaced, so that one reload follows another.
-    limits: Mutex<Limits>,
+    /// The limits in force, and the overrides among them that were made at run time.
+    pub(crate) standing: Standing,
 }
 
 /// Why the files did not take effect.
@@ -81,11 +81,11 @@ impl Stores {
 }
 
 impl House {
-    /// A house with doors by the settings; `limits` and `rules` are what the files say.
+    /// A house with doors by the settings; `standing` and `rules` are what the files say.
     pub(crate) fn new(
         settings: &Settings,
         files: Files,
-        limits: Limits,
+        standing: Standing,
         rules: udp::Rules,
         stores: Stores,
     ) -> Self {
@@ -102,7 +102,7 @@ impl House {
             http: Arc::clone(limiter),
             stores,
             files,
-            limits: Mutex::new(limits),
+            standing,
         }
     }
 
@@ -110,18 +110,32 @@ impl House {
         &self.files
     }
 
-    /// Reads the files again and puts them in force, as of `now`. Everything spent stays spent.
-    /// Refuses all of them if anything is wrong, and then nothing changes.
+    /// Reads the files again and puts them in force, as of `now`. Everything spent stays spent, and
+    /// overrides that were made at run time stay. Refuses all of them if anything is wrong, and then
+    /// nothing changes.
     pub(crate) fn reload(&self, now: impl FnOnce() -> Moment) -> Result<(), ReloadError> {
-        let mut limits = self.limits.lock();
-        let Loaded { limits: new, rules } = self.files.load()?;
-        let told: Vec<String> =
-            changes(&limits, &new).iter().take(CHANGES_TOLD).map(ToString::to_string).collect();
-        let limiter = &self.stores.limiter;
+        let changing = self.standing.change();
+        let Loaded { limits, rules } = self.files.load()?;
+        let now = now();
+        let next = changing.load().with_files(limits, now);
         // Rules of one file never meet limits of another, and the door waits for the swap only.
-        limiter.reload_around(new.clone(), now(), |swap| self.udp.reload(rules, swap))?;
-        *limits = new;
-        for change in told {
+        self.apply(&changing, next, now, |swap| self.udp.reload(rules, swap))?;
+        Ok(())
+    }
+
+    /// Puts limits in force, as of `at`; `around` is given what does it. There is no other way that
+    /// limits change.
+    pub(crate) fn apply(
+        &self,
+        changing: &Changing<'_>,
+        next: Snapshot,
+        at: Moment,
+        around: impl FnOnce(&mut dyn FnMut()),
+    ) -> Result<(), BookFull> {
+        let told = changes(&changing.load().limits, &next.limits);
+        self.stores.limiter.reload_around((*next.limits).clone(), at, around)?;
+        changing.publish(next);
+        for change in told.iter().take(CHANGES_TOLD) {
             tracing::info!(%change, "limits changed");
         }
         Ok(())

@@ -20,6 +20,9 @@ use crate::server::{Server, StartError};
 use crate::settings::Settings;
 use crate::state::StateError;
 
+/// How late an override may end.
+const EXPIRY_MAX: Duration = Duration::from_secs(1);
+
 /// Why a server ended, other than because it was asked to.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says it")]
@@ -89,6 +92,7 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
         .state
         .as_ref()
         .map(|_| spawn_local(keep_saving(settings.state_every, Arc::clone(&server), stopped)));
+    let expiring = spawn_local(keep_expiring(Arc::clone(&server), stop.subscribe()));
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => break,
@@ -111,6 +115,7 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
         }
     }
     drop(stop);
+    let _ = expiring.await;
     if let Some(saving) = saving {
         let _ = saving.await;
     }
@@ -127,6 +132,22 @@ async fn keep_saving(promised: Duration, server: Arc<Server>, mut stopped: watch
         }
         let server = Arc::clone(&server);
         let _ = tokio::task::spawn_blocking(move || save_now(&server)).await;
+    }
+}
+
+/// Ends overrides when their time has come. Those that were made meanwhile are looked for often
+/// enough that none ends late.
+async fn keep_expiring(server: Arc<Server>, mut stopped: watch::Receiver<()>) {
+    loop {
+        let task_server = Arc::clone(&server);
+        let expired =
+            tokio::task::spawn_blocking(move || task_server.expire_overrides(task_server.now()));
+        let next = expired.await.ok().flatten();
+        let wait = next.map_or(EXPIRY_MAX, |next| next.since(server.now()).into());
+        tokio::select! {
+            () = tokio::time::sleep(wait.min(EXPIRY_MAX)) => {}
+            _ = stopped.changed() => return,
+        }
     }
 }
 

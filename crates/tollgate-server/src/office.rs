@@ -23,7 +23,7 @@ pub(crate) struct Office {
     state: Option<StateDir>,
     reloads: Counted,
     saves: Counted,
-    /// How many requests and reloads there had been at the last save, and one more.
+    /// How many requests and changes of limits there had been at the last save, and one more.
     saved_changes: AtomicU64,
 }
 
@@ -74,7 +74,7 @@ impl Office {
     /// Saves, unless nobody has asked anything since the last time.
     pub(crate) fn save_if_changed(&self) -> Result<(), StateError> {
         let asked = || self.listening.iter().map(|it| it.counters.stats().requests).sum::<u64>();
-        let changes = asked() + self.reloads.tries().done + 1;
+        let changes = asked() + self.house.standing.load().version + 1;
         if self.saved_changes.load(Ordering::Relaxed) == changes {
             return Ok(());
         }

@@ -16,6 +16,7 @@ use crate::house::{House, ReloadError, Shares, Stores};
 use crate::http::Http;
 use crate::office::Office;
 use crate::opening::Opening;
+use crate::overrides::Standing;
 use crate::settings::Settings;
 use crate::state::{StateDir, StateError};
 use crate::stats::Stats;
@@ -119,6 +120,14 @@ impl Server {
         self.office.save_if_changed()
     }
 
+    pub(crate) fn house(&self) -> &House {
+        &self.office.house
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.office.time.now()
+    }
+
     pub(crate) fn loaded_stamp(&self) -> &Stamp {
         &self.loaded_stamp
     }
@@ -162,16 +171,20 @@ fn furnish(
 ) -> Result<House, StartError> {
     let Loaded { limits, rules } = loaded;
     let shares = Shares::new(settings.memory);
+    let standing = Standing::open(limits, state.map(StateDir::folder), started)?;
+    let limits = Arc::clone(&standing.load().limits);
     let restored = match state {
         Some(state) => state.restore(&limits, shares, started)?,
         None => None,
     };
     let stores = match restored {
         Some(stores) => stores,
-        None => Stores::new(limits.clone(), shares)
+        None => Stores::new((*limits).clone(), shares)
             .map_err(|source| StartError::Memory { bytes: settings.memory, source })?,
     };
-    Ok(House::new(settings, files, limits, rules, stores))
+    let house = House::new(settings, files, standing, rules, stores);
+    house.expire_overrides(started);
+    Ok(house)
 }
 
 /// Every connection is a file. As many as the system lets us have, we take.

@@ -19,3 +19,5 @@ mod tls;
 mod tokens;
 
 pub(crate) use serve::Http;
+pub use tls::TlsError;
+pub use tokens::TokensError;

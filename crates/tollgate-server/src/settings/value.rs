@@ -257,7 +257,6 @@ pub(super) fn is_json(text: &str) -> Parsed<bool> {
 }
 
 /// Which dialect of `X-RateLimit-*` is spoken.
-#[cfg_attr(not(test), expect(dead_code, reason = "the table gets its row with the door"))]
 pub(super) fn x_ratelimit(text: &str) -> Parsed<XRateLimit> {
     match text {
         "off" => Ok(XRateLimit::Off),
@@ -269,7 +268,6 @@ pub(super) fn x_ratelimit(text: &str) -> Parsed<XRateLimit> {
     }
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the table gets its row with the door"))]
 pub(super) fn role(text: &str) -> Parsed<Role> {
     match Role::named(text) {
         Some(role) => Ok(role),

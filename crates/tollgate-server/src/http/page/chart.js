@@ -1,7 +1,7 @@
 // One chart: five minutes of allowed, denied and shadow decisions per second, as SVG, which is
 // sharp on every screen and takes its colours from the style sheet.
 
-import { el, setAttribute, setText } from "./dom.js";
+import { breakable, el, setAttribute, setText } from "./dom.js";
 import { plain, rate } from "./format.js";
 import { WINDOW_SECS } from "./history.js";
 
@@ -30,7 +30,7 @@ export class Chart {
     this.when = el("span", { class: "when", "aria-hidden": "true" });
     const axis = [el("span", { class: "from", "aria-hidden": "true" }, "5 min ago"), this.when];
     const legend = el("ul", { class: "legend" }, ...KINDS.map((kind) => this.#key(kind)));
-    const caption = el("figcaption", {}, el("b", {}, name ?? "All limits"), " ", this.terms);
+    const caption = el("figcaption", {}, el("b", {}, ...breakable(name ?? "All limits")), " ", this.terms);
     this.node = el("figure", { class: "chart card", "data-limit": name ?? "*" }, caption,
       el("div", { class: "plot" }, this.svg, this.scale, ...axis), legend);
     this.#follow();
@@ -88,7 +88,7 @@ export class Chart {
     this.#numbers[kind] = el("b", {}, "–");
     const swatch = draw("svg", { class: "swatch", viewBox: "0 0 22 10", "aria-hidden": "true" });
     swatch.append(draw("path", { class: kind, d: "M1 5H21" }));
-    return el("li", {}, swatch, this.#numbers[kind], ` ${kind}`);
+    return el("li", {}, swatch, this.#numbers[kind], " ", el("span", {}, kind));
   }
 
   /** Shows the numbers of the moment that a pointer is at. */

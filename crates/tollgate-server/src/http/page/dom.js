@@ -14,6 +14,12 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
+/** A name in capitals and small letters, which may be broken before a capital and not elsewhere. */
+export function breakable(name) {
+  const words = name.split(/(?<=[a-z0-9])(?=[A-Z])/);
+  return words.flatMap((word, index) => (index === 0 ? [word] : [el("wbr"), word]));
+}
+
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }

@@ -47,10 +47,11 @@ export function isAddressable(form, id) {
 
 const errorOf = (form, name) => form.querySelector(`[data-error-for="${CSS.escape(name)}"]`);
 
+// `form.id` would be the field that is called so.
 function markField(form, name, place) {
   const field = form.elements[name];
   if (!field) return;
-  place.id ||= `${form.id}-${name}-error`;
+  place.id ||= `${form.getAttribute("id")}-${name}-error`;
   field.setAttribute("aria-invalid", "true");
   field.setAttribute("aria-describedby", place.id);
   field.focus();

@@ -1,6 +1,6 @@
 // The busiest and the most denied ids: over all limits from the feed, or of one limit.
 
-import { byId, el, setText, Table } from "./dom.js";
+import { breakable, byId, el, setText, Table } from "./dom.js";
 import { count } from "./format.js";
 import { ask } from "./session.js";
 
@@ -80,5 +80,5 @@ function fillId(cell, row, onPick) {
   if (cell.firstChild) return;
   const button = el("button", { type: "button", class: "link", title: "Look this id up" }, row.id);
   button.addEventListener("click", () => onPick(row.limit, row.id));
-  cell.append(button, " ", el("span", { class: "hint" }, row.limit));
+  cell.append(button, " ", el("span", { class: "hint" }, ...breakable(row.limit)));
 }

@@ -1,6 +1,6 @@
 // One id: what applies to it and why, what is left, and what would be answered.
 
-import { byId, el, facts } from "./dom.js";
+import { byId, el, facts, setText } from "./dom.js";
 import { count, moment, place, seconds } from "./format.js";
 import { clearProblem, isAddressable, isFilled, showProblem } from "./forms.js";
 import { ask } from "./session.js";
@@ -21,7 +21,8 @@ export class Lookup {
       event.preventDefault();
       this.#look();
     });
-    this.form.elements.limit.addEventListener("change", () => this.#suggest());
+    // While it is typed, not when it is left: what moves under a pointer cannot be clicked.
+    this.form.elements.limit.addEventListener("input", () => this.#suggest());
   }
 
   /** The limits there are, for what is said about their ids. */
@@ -43,10 +44,8 @@ export class Lookup {
   #suggest() {
     const { limit: name, id } = this.form.elements;
     const limit = this.limits?.get(name.value.trim());
-    const hint = byId("lookup-id-hint");
     if (limit?.is_bucket && !id.value) id.value = EVERYBODY;
-    hint.hidden = !limit;
-    hint.textContent = limit ? about(limit) : "";
+    setText(byId("lookup-id-hint"), limit ? about(limit) : "What ids look like depends on the limit.");
   }
 
   async #look() {
@@ -58,7 +57,8 @@ export class Lookup {
     const at = `${encodeURIComponent(limit.value.trim())}/${encodeURIComponent(id.value)}`;
     const asked = encodeURIComponent(cost.value || "1");
     this.result.setAttribute("aria-busy", "true");
-    const [explained, bucket] = await Promise.all([ask(`/v1/explain/${at}?cost=${asked}`), ask(`/v1/buckets/${at}`)]);
+    const explained = await ask(`/v1/explain/${at}?cost=${asked}`);
+    const bucket = explained.ok ? await ask(`/v1/buckets/${at}`) : explained;
     // Only the newest question may answer.
     if (number !== this.#number) return;
     this.result.removeAttribute("aria-busy");

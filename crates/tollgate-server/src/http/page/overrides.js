@@ -1,6 +1,6 @@
 // The overrides there are, and removing those that were made at run time.
 
-import { byId, el, setText, Table } from "./dom.js";
+import { breakable, byId, el, setText, Table } from "./dom.js";
 import { count, moment, place } from "./format.js";
 import { clearProblem, isFilled, showProblem } from "./forms.js";
 import { ask } from "./session.js";
@@ -61,7 +61,7 @@ export class Overrides {
 
 function columns(remove) {
   return [
-    { label: "Id", fill: (cell, row) => once(cell, () => [el("b", {}, row.id), " ", el("span", { class: "hint" }, row.limit)]) },
+    { label: "Id", fill: (cell, row) => once(cell, () => [el("b", {}, row.id), " ", el("span", { class: "hint" }, ...breakable(row.limit))]) },
     { label: "Allows", text: (row) => row.terms ?? "" },
     { label: "From", text: (row) => from(row) },
     { label: "Why", text: (row) => row.why || "–" },

@@ -2,6 +2,7 @@
 // before the first paint and the page never flashes in the other theme.
 (() => {
   const KEY = "tollgate-theme";
+  const NAMES = { system: "Auto", dark: "Dark", light: "Light" };
   const NEXT = { system: "dark", dark: "light", light: "system" };
   const root = document.documentElement;
 
@@ -26,7 +27,10 @@
   function apply(theme) {
     root.dataset.theme = theme;
     const button = document.getElementById("theme-toggle");
-    if (button) button.textContent = `Theme: ${theme}`;
+    if (!button) return;
+    button.textContent = NAMES[theme];
+    button.setAttribute("aria-label", `Theme: ${NAMES[theme]}`);
+    button.title = "Light or dark";
   }
 
   const stored = remembered();

@@ -6,7 +6,7 @@
 
 import { byId, el, setText } from "./dom.js";
 import { curlLine, exampleOf } from "./example.js";
-import { prose, resolve, schemaTree, typeWords } from "./schema.js";
+import { describe, prose, resolve, schemaTree, typeWords } from "./schema.js";
 
 const PATH = "/openapi.json";
 const METHODS = ["get", "put", "post", "delete", "patch", "head", "options"];
@@ -36,7 +36,8 @@ function show(document) {
   for (const [name, operations] of groups) reading.append(group(document, name, operations));
   const schemas = Object.entries(document.components?.schemas ?? {});
   const problems = document["x-problems"] ?? [];
-  if (schemas.length > 0) reading.append(section("Schemas", schemas.map(([name, schema]) => schemaCard(document, name, schema))));
+  const cards = schemas.map(([name, schema]) => schemaCard(document, name, schema));
+  if (cards.length > 0) reading.append(section("Schemas", cards));
   if (problems.length > 0) reading.append(section("Problems", problems.map(problemCard)));
   contents(groups, schemas, problems);
 }
@@ -91,7 +92,8 @@ function group(document, name, operations) {
 
 function operationCard(document, operation) {
   const { method, path, summary, description } = operation;
-  const route = el("h3", { class: "route" }, el("span", { class: "method", "data-method": method }, method.toUpperCase()), el("code", {}, path));
+  const badge = el("span", { class: "method", "data-method": method }, method.toUpperCase());
+  const route = el("h3", { class: "route" }, badge, el("code", {}, path));
   const role = operation["x-role"] ? el("p", { class: "hint" }, `Role: ${operation["x-role"]}`) : null;
   return el("article", { class: "operation card", id: anchor(operation), "data-method": method, "data-path": path },
     route,
@@ -107,11 +109,14 @@ function operationCard(document, operation) {
 function parameters(document, { parameters: own = [], shared }) {
   const all = [...shared, ...own].map((parameter) => resolve(document, parameter));
   if (all.length === 0) return [];
-  const rows = all.map(({ name, in: where, required, description, schema, example }) => el("li", {},
-    el("code", {}, name), " ",
-    el("span", { class: "hint" }, [typeWords(document, schema ?? {}), `in the ${where}`, required ? "required" : ""].filter(Boolean).join(", ")),
-    ...prose(description ?? ""),
-    example === undefined ? null : el("span", { class: "hint" }, `such as ${example}`)));
+  const rows = all.map(({ name, in: where, required, description, schema = {}, example }) => {
+    const such = example !== undefined && `such as ${example}`;
+    const marks = [typeWords(document, schema), `in the ${where}`, required && "required", such];
+    return el("li", {}, el("code", {}, name), " ",
+      el("span", { class: "hint" }, marks.filter(Boolean).join(", ")),
+      ...describe(resolve(document, schema)),
+      ...prose(description ?? ""));
+  });
   return [el("h4", {}, "Parameters"), el("ul", { class: "tree" }, ...rows)];
 }
 
@@ -139,7 +144,10 @@ function headersOf(document, headers = {}) {
 
 function media(document, content = {}) {
   return Object.entries(content).flatMap(([type, { schema, example, examples }]) => {
-    const named = Object.entries(examples ?? {}).map(([name, raw]) => [resolve(document, raw).summary ?? name, resolve(document, raw).value]);
+    const named = Object.entries(examples ?? {}).map(([name, raw]) => {
+      const { summary = name, value } = resolve(document, raw);
+      return [summary, value];
+    });
     const shown = example === undefined ? named : [["Example", example], ...named];
     return [
       el("p", { class: "hint" }, type),
@@ -173,8 +181,12 @@ async function copy(button, line) {
 
 function schemaCard(document, name, schema) {
   const example = exampleOf(document, schema);
-  const shown = example === undefined || example === null ? [] : [el("p", { class: "hint" }, "Looks like"), code(example)];
-  return el("article", { class: "schema card", id: `schema-${name}` }, el("h3", {}, name), schemaTree(document, schema, name), ...shown);
+  const isTold = example !== undefined && example !== null;
+  return el("article", { class: "schema card", id: `schema-${name}` },
+    el("h3", {}, name),
+    schemaTree(document, schema, name),
+    isTold ? el("p", { class: "hint" }, "Looks like") : null,
+    isTold ? code(example) : null);
 }
 
 function problemCard({ slug, title, status, detail }) {

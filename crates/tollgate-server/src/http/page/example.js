@@ -66,10 +66,11 @@ function bodyOf(document, operation) {
 }
 
 function filled(document, path, parameters) {
-  return path.replace(/\{([^}]+)\}/g, (whole, name) => {
+  return path.replace(/\{([^}]+)\}/g, (_, name) => {
     const parameter = parameters.find((one) => one.in === "path" && one.name === name);
     const value = parameter && exampleIn(document, parameter);
-    return value === undefined || value === null || value === ".." ? whole.slice(1, -1).toUpperCase() : encodeURIComponent(value);
+    const isTold = value !== undefined && value !== null && value !== BY_TYPE.string;
+    return isTold ? encodeURIComponent(value) : name.toUpperCase();
   });
 }
 

@@ -46,7 +46,8 @@ export class Ids {
       return;
     }
     const { asked, denied, busiest, most_denied: most } = answer.data;
-    setText(byId("ids-note"), `${limit}: asked ${count(asked)} times, denied ${count(denied)} times since the server started.`);
+    const times = `asked ${count(asked)} times, denied ${count(denied)} times`;
+    setText(byId("ids-note"), `${limit}: ${times} since the server started.`);
     const named = (rows) => (rows ?? []).map((row) => ({ limit, ...row }));
     this.#rows(named(busiest), named(most));
   }

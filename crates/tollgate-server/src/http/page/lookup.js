@@ -1,6 +1,6 @@
 // One id: what applies to it and why, what is left, and what would be answered.
 
-import { byId, el, facts, setText } from "./dom.js";
+import { breakable, byId, el, facts, setText } from "./dom.js";
 import { count, moment, place, seconds } from "./format.js";
 import { clearProblem, isAddressable, isFilled, showProblem } from "./forms.js";
 import { ask } from "./session.js";
@@ -77,15 +77,18 @@ export class Lookup {
     override.addEventListener("click", () => this.#onOverride(explained));
     const list = el("dl", { class: "facts" });
     facts(list, pairs(explained, bucket));
+    const answer = verdict(explained);
     this.result.dataset.state = explained.answer?.allowed ? "allowed" : "denied";
-    this.result.replaceChildren(
-      el("h3", {}, `${explained.limit?.name ?? ""} for ${explained.id}`),
-      verdict(explained),
+    // Only the answer is read out; the rest is there to be read.
+    setText(byId("announce"), answer?.textContent ?? "");
+    this.result.replaceChildren(...[
+      el("h3", {}, ...breakable(explained.limit?.name ?? ""), ` for ${explained.id}`),
+      answer,
       level(explained),
       list,
       el("pre", { tabindex: "0", "aria-label": "The whole explanation" }, explained.text ?? ""),
       el("div", { class: "actions" }, override, el("span", { class: "hint" }, `as of ${new Date().toLocaleTimeString()}`)),
-    );
+    ].filter(Boolean));
   }
 }
 

@@ -61,7 +61,7 @@ export class Overrides {
 
 function columns(remove) {
   return [
-    { label: "Id", fill: (cell, row) => once(cell, () => [el("b", {}, row.id), " ", el("span", { class: "hint" }, ...breakable(row.limit))]) },
+    { label: "Id", fill: (cell, row) => once(cell, () => whose(row)) },
     { label: "Allows", text: (row) => row.terms ?? "" },
     { label: "From", text: (row) => from(row) },
     { label: "Why", text: (row) => row.why || "–" },
@@ -69,6 +69,8 @@ function columns(remove) {
     { label: "Change", fill: (cell, row) => once(cell, () => [action(row, remove)]) },
   ];
 }
+
+const whose = ({ id, limit }) => [el("b", {}, id), " ", el("span", { class: "hint" }, ...breakable(limit))];
 
 function once(cell, make) {
   if (!cell.firstChild) cell.append(...make());

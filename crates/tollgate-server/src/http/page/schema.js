@@ -66,11 +66,12 @@ export function schemaTree(document, raw, ...seen) {
 function rowsOf(document, schema, seen) {
   if (seen.length > DEPTH_MAX) return [];
   const required = new Set(schema.required ?? []);
-  const rows = Object.entries(schema.properties ?? {}).map(([key, part]) => row(document, key, part, required.has(key), seen));
-  if (schema.items) rows.push(...nested(document, "each", schema.items, seen));
-  if (typeof schema.additionalProperties === "object") rows.push(row(document, "any other name", schema.additionalProperties, false, seen));
-  for (const part of schema.allOf ?? []) rows.push(...rowsOf(document, resolve(document, part), [...seen, refName(part) ?? ""]));
-  for (const part of schema.oneOf ?? schema.anyOf ?? []) rows.push(...nested(document, "or", part, seen));
+  const { properties = {}, items, additionalProperties: others, allOf = [] } = schema;
+  const rows = Object.entries(properties).map(([key, part]) => row(document, key, part, required.has(key), seen));
+  if (items) rows.push(...nested(document, "each", items, seen));
+  if (typeof others === "object") rows.push(row(document, "any other name", others, false, seen));
+  for (const part of allOf) rows.push(...rowsOf(document, resolve(document, part), [...seen, refName(part) ?? ""]));
+  for (const part of schema.oneOf ?? schema.anyOf ?? []) rows.push(...nested(document, "one of", part, seen));
   return rows;
 }
 
@@ -99,12 +100,15 @@ function below(document, part, seen) {
 
 function words(document, raw) {
   const name = refName(raw);
-  return name ? [link(name)] : [typeWords(document, raw)];
+  if (name) return [link(name)];
+  const each = raw.type === "array" && refName(raw.items);
+  return each ? ["list of ", link(each)] : [typeWords(document, raw)];
 }
 
 const link = (name) => el("a", { href: `#schema-${encodeURIComponent(name)}` }, name);
 
-function describe(schema) {
+/** What a schema says about itself, and its bounds. */
+export function describe(schema) {
   const bounds = BOUNDS.filter(([key]) => schema[key] !== undefined).map(([key, what]) => `${what} ${plain(schema[key])}`);
   const text = [schema.description, bounds.join(", ")].filter(Boolean).join(" – ");
   return text ? [" ", ...prose(text, false)] : [];

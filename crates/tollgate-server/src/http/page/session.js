@@ -66,6 +66,11 @@ export function setUpSignIn() {
     signIn(form);
   });
   byId("token-forget").addEventListener("click", () => replaceToken(null));
+  byId("token-box").addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    byId("token-box").open = false;
+    byId("token-box").firstElementChild.focus();
+  });
   showToken();
 }
 

@@ -144,6 +144,12 @@ impl Stamp {
             |file: Metadata| (file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec());
         Self(paths.map(|path| path.metadata().ok().map(stamp)).collect())
     }
+
+    /// What these files look like, and others.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
 }
 
 /// The limits with the starter buckets, but for those whose name a limit has already.

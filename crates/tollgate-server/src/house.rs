@@ -11,6 +11,7 @@ use tollgate::{Keyed, Limiter, Moment};
 use tollgate_protocol::{bucket, throttr, udp};
 
 use crate::files::{Files, LoadError, Loaded};
+use crate::http::KeysError;
 use crate::overrides::{Changing, Snapshot, Standing};
 use crate::settings::Settings;
 
@@ -67,6 +68,9 @@ pub enum ReloadError {
     /// There have been too many rules.
     #[error(transparent)]
     Full(#[from] BookFull),
+    /// Tokens or certificates cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
 }
 
 impl Stores {

@@ -9,7 +9,9 @@ use std::time::Duration;
 use tollgate::Moment;
 
 use crate::counters::Counters;
+use crate::files::Stamp;
 use crate::house::{House, ReloadError};
+use crate::http::Keys;
 use crate::state::{StateDir, StateError};
 use crate::stats::{self, Stats, Tries};
 use crate::transport::Time;
@@ -21,6 +23,7 @@ pub(crate) struct Office {
     started: Moment,
     listening: Vec<Listening>,
     state: Option<StateDir>,
+    keys: Arc<Keys>,
     reloads: Counted,
     saves: Counted,
     /// How many requests and changes of limits there had been at the last save, and one more.
@@ -48,10 +51,11 @@ impl Office {
         started: Moment,
         listening: Vec<Listening>,
         state: Option<StateDir>,
+        keys: Arc<Keys>,
     ) -> Self {
         let (reloads, saves) = (Counted::default(), Counted::default());
         let saved_changes = AtomicU64::new(0);
-        Self { house, time, started, listening, state, reloads, saves, saved_changes }
+        Self { house, time, started, listening, state, keys, reloads, saves, saved_changes }
     }
 
     pub(crate) fn listening(&self) -> &[Listening] {
@@ -60,7 +64,14 @@ impl Office {
 
     /// Reads the files again. Refuses bad ones, and then the old ones go on.
     pub(crate) fn reload(&self) -> Result<(), ReloadError> {
-        self.reloads.count(self.house.reload(|| self.time.now()))
+        let limits = self.house.reload(|| self.time.now());
+        let keys = self.keys.reload().map_err(ReloadError::from);
+        self.reloads.count(limits.and(keys))
+    }
+
+    /// What all files look like now that are read again.
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.house.files().stamp().and(self.keys.stamp())
     }
 
     /// Saves what was spent, if there is a place for it.

@@ -13,7 +13,7 @@ use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::files::{Files, LoadError, Loaded, Stamp};
 use crate::house::{House, ReloadError, Shares, Stores};
-use crate::http::Http;
+use crate::http::{Http, Keys, KeysError};
 use crate::office::Office;
 use crate::opening::Opening;
 use crate::overrides::Standing;
@@ -45,6 +45,8 @@ pub enum StartError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error(transparent)]
+    Keys(#[from] KeysError),
+    #[error(transparent)]
     State(#[from] StateError),
     #[error("reserving {bytes} bytes of memory for buckets; set --memory")]
     Memory { bytes: usize, source: std::io::Error },
@@ -63,14 +65,16 @@ impl Server {
         allow_many_files();
         let files = Files::new(settings);
         // Before they are read: what changes from here on is seen to have changed.
-        let loaded_stamp = files.stamp();
+        let files_stamp = files.stamp();
         let loaded = files.load()?;
         let started = time.now();
         let state = settings.state.as_deref().map(StateDir::open).transpose()?;
-        let mut opening = Opening::sockets(settings)?;
+        let keys = Arc::new(Keys::open(&settings.http)?);
+        let keys_stamp = keys.stamp();
+        let mut opening = Opening::sockets(settings, &keys)?;
         let (drain, draining) = watch::channel(false);
         let street = Street { time: Arc::clone(&time), drain: draining };
-        let http = Http::new(&settings.http, &opening, &street)?;
+        let http = Http::new(&settings.http, &keys, &opening, &street);
         let (done, workers_done) = channel();
         let mut waiting = Vec::new();
         let mut listeners = std::mem::take(&mut opening.http).into_iter();
@@ -84,7 +88,7 @@ impl Server {
         let house = Arc::new(furnish(settings, files, loaded, state.as_ref(), started)?);
         let (doors, request_log) = opening.doors(settings, &house);
         let workers = opening.workers;
-        let office = Office::new(house, time, started, opening.listening, state);
+        let office = Office::new(house, time, started, opening.listening, state, keys);
         let office = Arc::new(office);
         http.open(&office);
         for (waiting, doors) in waiting.into_iter().zip(doors) {
@@ -92,6 +96,7 @@ impl Server {
             let _ = waiting.send(doors);
         }
         let workers_done = Mutex::new(workers_done);
+        let loaded_stamp = files_stamp.and(keys_stamp);
         Ok(Self { office, loaded_stamp, drain, workers_done, workers, request_log })
     }
 
@@ -132,8 +137,9 @@ impl Server {
         &self.loaded_stamp
     }
 
-    pub(crate) fn files(&self) -> &Files {
-        self.office.house.files()
+    /// What all files look like now that are read again.
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.office.stamp()
     }
 
     /// What was counted so far.

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::app::App;
 use super::problem::{self, Problem};
@@ -19,19 +21,37 @@ impl FromRequest<Arc<App>> for Whole {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let bytes_max = app.settings.body_bytes;
         let too_large = || {
-            Problem::new(&problem::TOO_LARGE, format_args!("the body has more than {bytes_max} bytes"))
+            Problem::new(
+                &problem::TOO_LARGE,
+                format_args!("the body has more than {bytes_max} bytes"),
+            )
         };
         let body = Limited::new(request.into_body(), bytes_max);
         let read = tokio::time::timeout(app.settings.body_time, body.collect()).await;
         match read {
             Ok(Ok(whole)) => Ok(Self(whole.to_bytes())),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-            Ok(Err(error)) => Err(Problem::new(&problem::BAD_JSON, format_args!("reading the body: {error}"))),
+            Ok(Err(error)) => {
+                Err(Problem::new(&problem::BAD_JSON, format_args!("reading the body: {error}")))
+            }
             Err(_) => Err(Problem::new(
                 &problem::TOO_SLOW,
                 format_args!("the body took more than {:?}", app.settings.body_time),
             )),
         }
+    }
+}
+
+/// What the query says. Refuses what it is not.
+pub(super) struct Query<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
+        axum::extract::Query::try_from_uri(&parts.uri)
+            .map(|axum::extract::Query(query)| Self(query))
+            .map_err(|error| Problem::new(&problem::BAD_QUERY, crate::with_causes(&error)))
     }
 }
 

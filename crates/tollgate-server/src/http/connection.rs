@@ -1,6 +1,8 @@
 //! One connection, from its first byte to its last, and what is counted of its requests.
 
 use std::convert::Infallible;
+use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,20 +13,23 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONNECTION, HeaderValue};
 use axum::http::{Request, Response, Version};
+use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
 use tollgate::Moment;
 use tollgate_protocol::Counts;
 use tower::Service;
 
 use super::app::App;
-use super::route;
+use super::{route, tls};
 use crate::transport::{Guest, Street};
 
 /// What an HTTP/2 client sends first. No method of HTTP/1 begins so.
@@ -47,7 +52,9 @@ pub(super) struct Connections {
 /// Who is at the other end.
 #[derive(Clone)]
 pub(super) struct Caller {
-    pub(super) source: std::net::IpAddr,
+    pub(super) source: IpAddr,
+    /// Of the token or the certificate.
+    pub(super) name: Arc<str>,
     /// Kept by whoever answers for longer than it takes to return.
     pub(super) activity: Arc<Activity>,
 }
@@ -121,28 +128,30 @@ impl Connections {
         }
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(self.app.settings.stall));
-        let mut stream = Box::pin(stream);
-        let begun = timeout(self.app.settings.header_time, begins(&mut stream)).await;
-        // Whoever says nothing in time, or nothing at all, has asked nothing.
-        let Ok(Ok((bytes, is_http2))) = begun else { return };
-        let (reader, writer) = tokio::io::split(stream);
-        let io = tokio::io::join(std::io::Cursor::new(bytes).chain(reader), writer);
-        self.speak(io, is_http2, Rc::new(guest)).await;
+        let stream = Box::pin(stream);
+        // Whoever says nothing in time, or nothing that is understood, has asked nothing.
+        let begun = match self.app.keys.tls() {
+            Some(tls) => timeout(self.app.settings.header_time, shake_hands(stream, tls)).await,
+            None => timeout(self.app.settings.header_time, begin(stream)).await,
+        };
+        match begun {
+            Ok(Ok(begun)) => self.speak(begun, Rc::new(guest)).await,
+            Ok(Err(error)) => {
+                tracing::debug!(source = %guest.source(), %error, "no HTTP was begun");
+            }
+            Err(_) => guest.counters().dropped(1),
+        }
     }
 
     /// Answers requests until one side has enough.
-    async fn speak(
-        self: &Rc<Self>,
-        io: impl AsyncRead + AsyncWrite + Unpin + 'static,
-        is_http2: bool,
-        guest: Rc<Guest>,
-    ) {
+    async fn speak(self: &Rc<Self>, begun: Begun, guest: Rc<Guest>) {
+        let Begun { io, is_http2, is_tls, certificate } = begun;
         let activity = Arc::new(Activity::default());
-        let caller = Caller { source: guest.source(), activity: Arc::clone(&activity) };
+        let peer = Rc::new(Peer { guest, activity: Arc::clone(&activity), certificate, is_tls });
         let this = Rc::clone(self);
         let service = service_fn(move |request: Request<Incoming>| {
-            let (this, guest, caller) = (Rc::clone(&this), Rc::clone(&guest), caller.clone());
-            async move { Ok::<_, Infallible>(this.answer(request, &guest, caller).await) }
+            let (this, peer) = (Rc::clone(&this), Rc::clone(&peer));
+            async move { Ok::<_, Infallible>(this.answer(request, &peer).await) }
         });
         let io = TokioIo::new(io);
         let settings = &self.app.settings;
@@ -204,24 +213,21 @@ impl Connections {
         let _ = timeout(self.app.settings.stall, connection).await;
     }
 
-    async fn answer(
-        &self,
-        mut request: Request<Incoming>,
-        guest: &Guest,
-        caller: Caller,
-    ) -> Response<Body> {
+    async fn answer(&self, mut request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let started = self.street.time.now();
-        let _busy = caller.activity.busy();
+        let _busy = peer.activity.busy();
         let is_http1 = request.version() <= Version::HTTP_11;
-        let refused = route::refuse(&self.app, &request, &caller).err();
-        let mut response = if let Some(refusal) = refused {
-            refusal
-        } else {
-            request.extensions_mut().insert(caller);
-            let Ok(response) = self.router.clone().call(request).await;
-            response
+        let certificate = peer.certificate.as_deref();
+        let mut response = match route::admit(&self.app, &request, certificate, peer.is_tls) {
+            Ok(name) => {
+                let (source, activity) = (peer.guest.source(), Arc::clone(&peer.activity));
+                request.extensions_mut().insert(Caller { source, name, activity });
+                let Ok(response) = self.router.clone().call(request).await;
+                response
+            }
+            Err(problem) => problem.into_response(),
         };
-        self.count(&response, guest, started);
+        self.count(&response, &peer.guest, started);
         if is_http1 && self.app.is_draining() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -236,18 +242,48 @@ impl Connections {
     }
 }
 
+/// What is known of a connection, for each of its requests.
+struct Peer {
+    guest: Rc<Guest>,
+    activity: Arc<Activity>,
+    certificate: Option<Arc<str>>,
+    is_tls: bool,
+}
+
+/// A connection of which it is clear how it is spoken on.
+struct Begun {
+    io: Box<dyn Io>,
+    is_http2: bool,
+    is_tls: bool,
+    /// The name in the client's certificate.
+    certificate: Option<Arc<str>>,
+}
+
+trait Io: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
+
+type Stream = Pin<Box<TimeoutStream<TcpStream>>>;
+
 /// Reads until it is clear which version of HTTP it is.
-async fn begins(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<(Vec<u8>, bool)> {
+async fn begin(mut stream: Stream) -> io::Result<Begun> {
     let mut bytes = Vec::with_capacity(HTTP2_BEGINS.len());
-    loop {
-        if bytes == HTTP2_BEGINS {
-            return Ok((bytes, true));
-        }
-        if !HTTP2_BEGINS.starts_with(&bytes) {
-            return Ok((bytes, false));
-        }
+    while bytes != HTTP2_BEGINS && HTTP2_BEGINS.starts_with(&bytes) {
         bytes.push(stream.read_u8().await?);
     }
+    let is_http2 = bytes == HTTP2_BEGINS;
+    let (reader, writer) = tokio::io::split(stream);
+    let io = tokio::io::join(io::Cursor::new(bytes).chain(reader), writer);
+    Ok(Begun { io: Box::new(io), is_http2, is_tls: false, certificate: None })
+}
+
+async fn shake_hands(stream: Stream, tls: Arc<ServerConfig>) -> io::Result<Begun> {
+    let stream = TlsAcceptor::from(tls).accept(stream).await?;
+    let (_, session) = stream.get_ref();
+    let certificate = session.peer_certificates().and_then(<[_]>::first);
+    let certificate = certificate.map(|it| tls::client_name(it).into());
+    let is_http2 = session.alpn_protocol() == Some(b"h2");
+    Ok(Begun { io: Box::new(stream), is_http2, is_tls: true, certificate })
 }
 
 impl<I, S, E> Ending for http2::Connection<I, S, E>

@@ -239,7 +239,8 @@ impl<'p> Parts<'p, '_> {
             (_, None, None) => return Err(bad("id", "`id` is missing")),
         };
         if many.is_empty() || many.len() > TRANSACTION_ASKS_MAX {
-            let detail = format!("there are {} asks: 1 to {TRANSACTION_ASKS_MAX} are allowed", many.len());
+            let detail =
+                format!("there are {} asks: 1 to {TRANSACTION_ASKS_MAX} are allowed", many.len());
             return Err(bad("asks", &detail));
         }
         let mut asks = Vec::with_capacity(many.len());
@@ -259,7 +260,13 @@ impl<'p> Parts<'p, '_> {
     }
 
     /// The problem, at the ask that has it: a transaction says what is wrong, and not where.
-    fn blame(&self, mistake: &Mistake, limiter: &Limiter, asks: &[Request<'_>], now: Moment) -> Problem {
+    fn blame(
+        &self,
+        mistake: &Mistake,
+        limiter: &Limiter,
+        asks: &[Request<'_>],
+        now: Moment,
+    ) -> Problem {
         let has_it = |ask: &Request<'_>| {
             limiter.check(ask.limit, ask.id, ask.cost, now).is_err_and(|found| found == *mistake)
         };

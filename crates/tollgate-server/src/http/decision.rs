@@ -118,7 +118,8 @@ impl DecisionBody {
             asks.push(AskOutcome { answer, mode, cost: ask.cost });
         }
         let decided_by = merged.decided_by;
-        let mut answer = asks.get(decided_by).map(|ask| ask.answer.clone()).ok_or(Mistake::NoAsks)?;
+        let mut answer =
+            asks.get(decided_by).map(|ask| ask.answer.clone()).ok_or(Mistake::NoAsks)?;
         answer.state = StateBody::new(&merged.decision);
         Ok(Self { answer, decided_by, asks })
     }

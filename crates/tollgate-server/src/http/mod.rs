@@ -11,6 +11,8 @@ mod decide;
 mod decision;
 mod fields;
 mod forwarded;
+mod gate;
+mod keys;
 mod problem;
 mod route;
 mod schema;
@@ -18,6 +20,9 @@ mod serve;
 mod tls;
 mod tokens;
 
+pub(crate) use access::check_exposure;
+pub(crate) use keys::Keys;
+pub use keys::KeysError;
 pub(crate) use serve::Http;
 pub use tls::TlsError;
 pub use tokens::TokensError;

@@ -10,6 +10,8 @@ use serde::Serialize;
 use tollgate::Mistake;
 use utoipa::ToSchema;
 
+use super::access::Refusal;
+
 /// A kind of problem: its address is `/api#SLUG`.
 #[derive(Debug, Serialize)]
 pub(super) struct Kind {
@@ -34,6 +36,8 @@ kinds! {
         "JSON as /openapi.json describes it";
     BAD_QUERY 400 "bad-query" "The query is not what this route reads"
         "the parameters that /openapi.json describes";
+    BAD_FORWARDED 400 "bad-forwarded" "The client's address is not known"
+        "X-Forwarded-For as proxies write it, and http.trusted_proxies as they are";
     NEEDS_TOKEN 401 "needs-token" "A token is needed"
         "a header `Authorization: Bearer TOKEN` with a token of the server's tokens file";
     NOT_ALLOWED 403 "not-allowed" "Not allowed"
@@ -79,6 +83,9 @@ pub(crate) struct Problem {
     /// The limits that denied, for `quota-exceeded`.
     #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
     violated_policies: Vec<String>,
+    /// Which proof is wanted.
+    #[serde(skip)]
+    challenge: Option<&'static str>,
 }
 
 /// The type of a denial, which is not ours alone.
@@ -94,6 +101,7 @@ impl Problem {
             field: None,
             rule: kind.rule,
             violated_policies: Vec::new(),
+            challenge: None,
         }
     }
 
@@ -109,7 +117,9 @@ impl Problem {
             Mistake::NoDefault { .. } => (&NO_DEFAULT, "id"),
             Mistake::Id { .. } => (&BAD_ID, "id"),
             Mistake::CostAboveBurst { .. } => (&COST_ABOVE_BURST, "cost"),
-            Mistake::SameBucketTwice { .. } => return Self::field(&SAME_BUCKET_TWICE, "asks", mistake),
+            Mistake::SameBucketTwice { .. } => {
+                return Self::field(&SAME_BUCKET_TWICE, "asks", mistake);
+            }
             _ => return Self::field(&BAD_ASKS, "asks", mistake),
         };
         Self::field(kind, format_args!("{at}{field}"), mistake)
@@ -121,6 +131,21 @@ impl Problem {
             Mistake::UnknownLimit { .. } => Self::field(&NO_SUCH_LIMIT, "limit", mistake),
             _ => Self::mistake(mistake, ""),
         }
+    }
+
+    /// Why somebody may not ask.
+    pub(super) fn refusal(refusal: Refusal) -> Self {
+        let kind = match refusal.status() {
+            401 => &NEEDS_TOKEN,
+            421 => &WRONG_HOST,
+            _ => &NOT_ALLOWED,
+        };
+        Self { challenge: refusal.challenge(), ..Self::new(kind, refusal) }
+    }
+
+    /// The same with another status.
+    pub(super) fn with_status(self, status: StatusCode) -> Self {
+        Self { status: status.as_u16(), ..self }
     }
 
     /// A denial, for clients that look at the status only.
@@ -138,6 +163,9 @@ impl IntoResponse for Problem {
         *response.status_mut() = status;
         let content_type = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, content_type);
+        if let Some(challenge) = self.challenge {
+            response.headers_mut().insert("www-authenticate", HeaderValue::from_static(challenge));
+        }
         if self.status == STARTING.status {
             response.headers_mut().insert("retry-after", HeaderValue::from_static("1"));
         }

@@ -131,3 +131,30 @@ pub(super) enum Mistakes {
     #[response(status = 503, content_type = "application/problem+json")]
     Starting(#[to_schema] Problem),
 }
+
+/// What can become of who wants to pass the gate.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum GateMistakes {
+    /// The query or a header is not what this route reads
+    #[response(status = 400, content_type = "application/problem+json")]
+    BadRequest(#[to_schema] Problem),
+    /// A token is needed; or it is denied, and 401 was asked for
+    #[response(status = 401, content_type = "application/problem+json")]
+    NeedsToken(#[to_schema] Problem),
+    /// The token's role does not suffice; or it is denied, and 403 was asked for
+    #[response(status = 403, content_type = "application/problem+json")]
+    NotAllowed(#[to_schema] Problem),
+    /// No such limit
+    #[response(status = 404, content_type = "application/problem+json")]
+    NoSuchLimit(#[to_schema] Problem),
+    /// What is asked cannot be decided
+    #[response(status = 422, content_type = "application/problem+json")]
+    Mistake(#[to_schema] Problem),
+    /// Denied, until Retry-After
+    #[response(status = 429, content_type = "application/problem+json")]
+    Denied(#[to_schema] Problem),
+    /// The server is starting
+    #[response(status = 503, content_type = "application/problem+json")]
+    Starting(#[to_schema] Problem),
+}

@@ -12,6 +12,7 @@
 //! let mut settings = Settings::default();
 //! // Any free port, so that this runs beside others.
 //! settings.udp.listen = Some("127.0.0.1:0".parse()?);
+//! settings.http.listen = None;
 //! settings.bucket.stream.listen = None;
 //! settings.throttr.stream.listen = None;
 //! let server = Server::start(&settings, Arc::new(Clock::start()))?;

@@ -5,6 +5,8 @@
 mod crowd;
 mod drain;
 mod exactness;
+mod http_frames;
+mod http_hard;
 mod reload;
 mod state;
 mod support;

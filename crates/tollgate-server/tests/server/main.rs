@@ -5,8 +5,13 @@
 mod crowd;
 mod drain;
 mod exactness;
+mod http_drain;
 mod http_frames;
+mod http_gate;
 mod http_hard;
+mod http_keys;
+mod http_pipeline;
+mod http_tls;
 mod reload;
 mod state;
 mod support;

@@ -14,6 +14,9 @@ pub(crate) struct Answer<'a> {
     limit: &'a str,
     id: &'a str,
     bucket: &'a str,
+    /// Only where it is so: a limit that is in shadow lets pass what it would have denied.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    shadow: bool,
 }
 
 impl<'a> Answer<'a> {
@@ -27,6 +30,7 @@ impl<'a> Answer<'a> {
             limit,
             id,
             bucket,
+            shadow: decision.shadow,
         }
     }
 }

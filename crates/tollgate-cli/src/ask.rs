@@ -192,7 +192,7 @@ impl<'a> Page<'a> {
     }
 
     fn describe(&self, number: u64, now: Moment, decision: &Decision) -> String {
-        let Decision { allowed, remaining, retry_in, reset_in } = *decision;
+        let Decision { allowed, shadow, remaining, retry_in, reset_in } = *decision;
         let width = self.number_width;
         let at = if self.has_times {
             format!("at {:<8}  ", now.since(Moment::EPOCH).to_string())
@@ -207,7 +207,8 @@ impl<'a> Page<'a> {
         } else {
             format!("full again in {reset_in}")
         };
-        format!("{number:>width$}  {at}allowed  {remaining} left, {full}")
+        let note = if shadow { "; denied if it were not for the shadow" } else { "" };
+        format!("{number:>width$}  {at}allowed  {remaining} left, {full}{note}")
     }
 }
 

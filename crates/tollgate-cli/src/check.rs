@@ -106,9 +106,9 @@ fn print_summary(output: &mut Output, limits: &Limits) -> Result<(), Error> {
     let widths: [usize; 4] = std::array::from_fn(width);
     let names = count(rows.len(), "limit");
     output.line(format_args!("{names}, {}", count(overrides(limits), "override")))?;
-    for [name, number, id_format, terms, overrides] in &rows {
+    for [name, number, id_format, terms, notes] in &rows {
         let [a, b, c, d] = widths;
-        let line = format!("{name:a$}  {number:>b$}  {id_format:c$}  {terms:d$}  {overrides}");
+        let line = format!("{name:a$}  {number:>b$}  {id_format:c$}  {terms:d$}  {notes}");
         output.line(line.trim_end())?;
     }
     Ok(())
@@ -117,11 +117,11 @@ fn print_summary(output: &mut Output, limits: &Limits) -> Result<(), Error> {
 fn row(named: &NamedLimit) -> [String; 5] {
     let terms = named.default().map_or("no default".into(), |default| default.limit.to_string());
     let number = named.number().map_or("-".into(), |number| number.to_string());
-    let overrides = match named.overrides().len() {
-        0 => String::new(),
-        some => count(some, "override"),
-    };
-    [named.name().to_owned(), number, named.id_format().name().to_owned(), terms, overrides]
+    let overrides = Some(named.overrides().len()).filter(|&some| some > 0);
+    let overrides = overrides.map(|some| count(some, "override"));
+    let shadow = named.is_shadow().then(|| "in shadow".to_owned());
+    let notes: Vec<String> = overrides.into_iter().chain(shadow).collect();
+    [named.name().to_owned(), number, named.id_format().name().to_owned(), terms, notes.join(", ")]
 }
 
 fn overrides(limits: &Limits) -> usize {
@@ -153,6 +153,9 @@ struct JsonLimit<'a> {
     count: Option<u64>,
     period: Option<u128>,
     overrides: usize,
+    /// Only where it is so: it denies nobody.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    shadow: bool,
 }
 
 #[derive(Serialize)]
@@ -202,6 +205,7 @@ impl<'a> JsonLimit<'a> {
             count: limit.map(|limit| limit.count()),
             period: limit.map(|limit| limit.period().get()),
             overrides: named.overrides().len(),
+            shadow: named.is_shadow(),
         }
     }
 }

@@ -31,7 +31,7 @@
 //!
 //! | module | what it has |
 //! |---|---|
-//! | [`limiter`] | [`Limiter`]: spend, check, refund, reset, transactions, batches, reload, explain |
+//! | [`limiter`] | [`Limiter`]: spend, check, refund, reset, transactions, batches, witnesses, reload, explain |
 //! | [`limits`] | [`Limits`]: the files, their faults, id formats, what a new file changes |
 //! | [`store`] | where buckets are kept: the memory store and its cap, and how it is saved |
 //! | [`algorithm`] | the arithmetic, as pure functions |
@@ -58,7 +58,9 @@ pub mod limits;
 pub mod store;
 
 pub use keyed::Keyed;
-pub use limiter::{Answers, Batch, Decision, Explanation, Limiter, Merged, Mistake, Mode, Request};
+pub use limiter::{
+    Answers, Batch, Decision, Explanation, Limiter, Merged, Mistake, Mode, Request, Witness,
+};
 pub use limits::Limits;
 pub use time::{Clock, Moment, Nanos};
 

@@ -1,8 +1,10 @@
 //! Deciding allocates nothing once everything is warm, and bringing an id to its one spelling
 //! never does.
 
-use tollgate::limiter::{Batch, TRANSACTION_ASKS_MAX};
-use tollgate::limits::{IdBuffer, IdFormat, Limits, Source};
+use std::sync::{Arc, Mutex};
+
+use tollgate::limiter::{Batch, Decided, TRANSACTION_ASKS_MAX, Witness};
+use tollgate::limits::{ID_BYTES_MAX, IdBuffer, IdFormat, Limits, Source};
 use tollgate::{Limiter, Mode, Moment, Nanos, Request};
 use tollgate_testkit::allocations::{Counting, assert_counted, during};
 
@@ -51,13 +53,41 @@ fn no_refusal_allocates() {
 const LIMITS: &str = "
 PerUser: {burst: 3, count: 3, period: 1h}
 PerAddress: {burst: 9, count: 9, period: 1h, id: ipAddress}
-PerDomain: {burst: 9, count: 9, period: 1h, id: 'regId:domain'}
+PerDomain: {burst: 9, count: 9, period: 1h, id: 'regId:domain', shadow: true}
 ";
 
 #[test]
 fn no_decision_allocates_once_warm() {
+    no_decision_of(&limiter());
+}
+
+/// Adds up what it is told, and writes every id into text that is there.
+struct Sum(Mutex<(u64, String)>);
+
+impl Witness for Sum {
+    fn decided(&self, decided: &Decided<'_>) {
+        let (sum, text) = &mut *self.0.lock().unwrap();
+        for seen in decided.iter() {
+            text.clear();
+            seen.write_id(text);
+            *sum += seen.spent;
+        }
+    }
+}
+
+#[test]
+fn being_told_of_it_does_not_allocate_either() {
+    let sum = Arc::new(Sum(Mutex::new((0, String::with_capacity(ID_BYTES_MAX)))));
+    no_decision_of(&limiter().witnessed(sum.clone()));
+    assert!(sum.0.lock().unwrap().0 > 0);
+}
+
+fn limiter() -> Limiter {
     let source = Source { name: "limits.yaml", text: LIMITS };
-    let limiter = Limiter::new(Limits::parse(&source, None).unwrap()).unwrap();
+    Limiter::new(Limits::parse(&source, None).unwrap()).unwrap()
+}
+
+fn no_decision_of(limiter: &Limiter) {
     let ids: Vec<_> = (0..10_000).map(|n| format!("user-{n}")).collect();
     let mut batch = Batch::default();
     let round = |batch: &mut Batch, now: Moment| {
@@ -90,8 +120,7 @@ fn no_decision_allocates_once_warm() {
 
 #[test]
 fn a_growing_table_does_not_allocate_either() {
-    let source = Source { name: "limits.yaml", text: LIMITS };
-    let limiter = Limiter::new(Limits::parse(&source, None).unwrap()).unwrap();
+    let limiter = limiter();
     let ids: Vec<_> = (0..300_000).map(|n| format!("user-{n}")).collect();
     limiter.spend("PerUser", "the first", 1, Moment::EPOCH).unwrap();
     let spend = || ids.iter().for_each(|id| drop(limiter.spend("PerUser", id, 1, Moment::EPOCH)));

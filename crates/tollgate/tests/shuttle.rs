@@ -33,7 +33,7 @@ impl World {
     fn transact(&self, buckets: &[&str], action: Action, cost: u64) -> Vec<Outcome> {
         let question = |name: &&str| Question {
             bucket: Secret::new(1, 2).fingerprint(name.as_bytes()),
-            ask: Ask { rule: self.rule, action, cost },
+            ask: Ask { rule: self.rule, action, is_shadow: false, cost },
             joined: true,
         };
         let questions: Vec<_> = buckets.iter().map(question).collect();

@@ -33,6 +33,7 @@ OUTPUT
       `allowed`   of a refund: whether anything was given back
       `retry_in`  nanoseconds until the same ask would pass
       `reset_in`  nanoseconds until the bucket is full
+      `shadow`    only where true: denied, had its limit not been in shadow
       A transaction is answered by the ask that decided it.
   {"reloaded":true}
   {"error":".."}

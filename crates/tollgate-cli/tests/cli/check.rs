@@ -38,6 +38,28 @@ NewOrdersPerAccount  6  regId  no default  1 override
 }
 
 #[test]
+fn a_limit_in_shadow_is_told_so() {
+    let text = "A: {burst: 1, count: 1, period: 1s, shadow: true}\n\
+                B: {burst: 1, count: 1, period: 1s, shadow: false}\n";
+    let limits = file("check-shadow.yaml", text);
+    let overrides = file("check-shadow-o.yaml", "A:x: {burst: 2, count: 2, period: 1s}");
+    let ran = run(&["check", "--limits", &limits, "--overrides", &overrides]);
+    let expected = "\
+2 limits, 1 override
+A  -  any  1 per 1s  1 override, in shadow
+B  -  any  1 per 1s
+";
+    assert_eq!(ran.stdout, expected);
+    let ran = run(&["check", "--limits", &limits, "--format", "json"]);
+    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(told["limits"][0]["shadow"], json!(true));
+    assert_eq!(told["limits"][1].get("shadow"), None);
+    let old = file("check-shadow-old.yaml", &text.replace("true", "false"));
+    let ran = run(&["check", "--limits", &limits, "--against", &old]);
+    assert_eq!(ran.stdout, "A: becomes a shadow: nobody is denied by it\n");
+}
+
+#[test]
 fn hints_are_words_not_data() {
     let limits = file("check-hint.yaml", "NewOrderPerAccount: {burst: 1, count: 1, period: 1s}");
     let ran = run(&["check", "--limits", &limits]);

@@ -349,6 +349,7 @@ impl Visit<'_> {
         let decision = limiter.spend(limit, id, 1, self.now).ok()?;
         let terms = limiter.terms(limit, id).ok()?;
         let burst = terms.burst();
+        // Also of a shadow that took nothing: its key is not over, so its rate is not the limit.
         let taken = u64::from(decision.allowed);
         let in_use = burst.saturating_sub(decision.remaining).saturating_sub(taken);
         let period = std::time::Duration::from(terms.period());

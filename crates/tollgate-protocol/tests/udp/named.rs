@@ -61,6 +61,15 @@ fn the_default_can_ask_a_named_limit_too() {
 }
 
 #[test]
+fn a_limit_in_shadow_is_never_over_nor_at_its_rate() {
+    let limits = "Logins: {burst: 2, count: 1, period: 30s, shadow: true}";
+    let mut house = House::with_limits(r"rules: [{match: '^login (\w+)$', use: Logins}]", limits);
+    for said in ["ok N 0.0 2.0 30", "ok N 1.0 2.0 30", "ok N 1.0 2.0 30"] {
+        house.says("over_limit login ada", said);
+    }
+}
+
+#[test]
 fn a_denial_says_that_the_rate_is_the_limit() {
     let mut house = House::with_limits(r"rules: [{match: '^login (\w+)$', use: Logins}]", LIMITS);
     for step in 0..200_u32 {

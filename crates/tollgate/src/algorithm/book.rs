@@ -129,6 +129,8 @@ pub struct Ask {
     pub rule: RuleId,
     /// What is wanted.
     pub action: Action,
+    /// Whether its limit is in shadow: its denial is told, but denies no transaction.
+    pub is_shadow: bool,
     /// How many tokens.
     pub cost: u64,
 }
@@ -265,7 +267,10 @@ impl Algorithm for Gcra {
     fn vetoes(ask: &Ask, outcome: &Outcome) -> bool {
         match outcome.verdict {
             Verdict::Allow => false,
-            Verdict::Deny => matches!(ask.action, Action::CheckAndSpend | Action::CheckOnly),
+            Verdict::Deny => {
+                let is_condition = matches!(ask.action, Action::CheckAndSpend | Action::CheckOnly);
+                is_condition && !ask.is_shadow
+            }
             Verdict::Never => true,
         }
     }

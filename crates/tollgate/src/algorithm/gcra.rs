@@ -88,6 +88,11 @@ impl Rule {
         (self.step.get(), self.rate.get())
     }
 
+    /// Whether tokens come back more slowly than under `other`.
+    pub(crate) fn is_slower_than(&self, other: &Self) -> bool {
+        widen(self.step.get(), other.rate) > widen(other.step.get(), self.rate)
+    }
+
     #[inline]
     fn ticks(&self, now: Moment) -> u128 {
         widen(now.as_nanos(), self.rate)

@@ -179,7 +179,7 @@ fn a_cell_is_renewed_to_what_the_decision_says() {
             let action = random.pick(&[Action::CheckAndSpend, Action::SpendOnly, Action::Refund]);
             let cost = random.log_between(1, 2 * terms.burst) - 1;
             let id = if random.chance(1, 16) { ids[1] } else { ids[0] };
-            let ask = book::Ask { rule: id, action, cost };
+            let ask = book::Ask { rule: id, action, is_shadow: false, cost };
             let (outcome, change) = Gcra::decide(&book, cell, &ask, now);
             let after = match change {
                 Change::Put(after) | Change::Mark(after) => Some(after),

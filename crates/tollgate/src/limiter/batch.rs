@@ -1,7 +1,7 @@
 //! Many asks at once.
 
 use super::{Decision, Mistake, Request, cost_above_burst, mistake};
-use crate::algorithm::book::{Ask, Gcra};
+use crate::algorithm::book::Gcra;
 use crate::algorithm::gcra::{Outcome, Verdict};
 use crate::limits::resolver::Resolver;
 use crate::store::Question;
@@ -26,11 +26,8 @@ impl Batch {
             if !std::ptr::eq(name, ask.limit) {
                 (name, entry) = (ask.limit, resolver.entry(ask.limit));
             }
-            match entry.and_then(|entry| entry.resolve(ask.id)) {
-                Ok((bucket, rule)) => {
-                    let ask = Ask { rule, action: ask.mode.into(), cost: ask.cost };
-                    self.questions.push(Question { bucket, ask, joined: false });
-                }
+            match entry.and_then(|entry| entry.question(ask.id, ask.mode.into(), ask.cost)) {
+                Ok(question) => self.questions.push(question),
                 Err(unresolved) => {
                     self.mistakes.push((place, mistake(resolver, ask, unresolved)));
                     self.questions.push(Question::idle());
@@ -72,10 +69,11 @@ impl<'b> Answers<'b> {
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Result<Decision, &'b Mistake>> + use<'b> {
         let mut mistakes = self.batch.mistakes.iter().peekable();
-        self.batch.outcomes.iter().enumerate().map(move |(place, outcome)| {
+        let pairs = self.batch.questions.iter().zip(&self.batch.outcomes);
+        pairs.enumerate().map(move |(place, (question, outcome))| {
             match mistakes.next_if(|(other, _)| *other == place) {
                 Some((_, mistake)) => Err(mistake),
-                None => Ok(outcome.into()),
+                None => Ok(Decision::new(&question.ask, outcome)),
             }
         })
     }

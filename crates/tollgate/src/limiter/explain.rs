@@ -22,6 +22,8 @@ pub struct Explanation {
     pub terms: Limit,
     /// Whether that is an override.
     pub is_override: bool,
+    /// Whether the limit is in shadow: it denies nobody.
+    pub shadow: bool,
     /// Where it is written.
     pub origin: Option<Origin>,
     /// Why there is an override, if its file says so.
@@ -34,6 +36,8 @@ pub struct Explanation {
     pub before: Decision,
     /// What the ask would be answered.
     pub answer: Decision,
+    /// How long the arithmetic has the ask wait, also where a shadow lets it pass.
+    wait: Nanos,
 }
 
 impl Explanation {
@@ -42,6 +46,7 @@ impl Explanation {
         terms: Limit,
         cost: u64,
         [before, answer]: [Decision; 2],
+        wait: Nanos,
     ) -> Self {
         let default = applied.default.map(|default| (default.limit, default.origin.clone()));
         let of_default = default.as_ref().map(|(_, origin)| origin.clone());
@@ -51,12 +56,14 @@ impl Explanation {
             bucket: applied.bucket_key(),
             terms,
             is_override: applied.over.is_some(),
+            shadow: applied.named.is_shadow(),
             origin: applied.over.map(|over| over.origin.clone()).or(of_default),
             comment: applied.over.and_then(|over| over.comment.as_deref()).map(str::to_owned),
             default,
             cost,
             before,
             answer,
+            wait,
         }
     }
 
@@ -93,11 +100,19 @@ impl Explanation {
         )?;
         let (price, depth) = (interval.times(self.cost), interval.times(terms.burst()));
         write!(f, "  cost {:<3} ", self.cost)?;
-        let Decision { allowed, remaining, retry_in, reset_in } = &self.answer;
-        if *allowed {
-            writeln!(f, "allowed: it would owe {reset_in} of at most {depth}; {remaining} left")
-        } else {
-            writeln!(f, "denied: {price} more is {retry_in} too much; allowed in {retry_in}")
+        let Decision { allowed, shadow, remaining, reset_in, .. } = &self.answer;
+        let wait = self.wait;
+        match (*allowed, *shadow) {
+            (true, false) => {
+                writeln!(f, "allowed: it would owe {reset_in} of at most {depth}; {remaining} left")
+            }
+            (true, true) => {
+                write!(f, "allowed: {price} more is {wait} too much; ")?;
+                writeln!(f, "denied for {wait} if it were not for the shadow")
+            }
+            (false, _) => {
+                writeln!(f, "denied: {price} more is {wait} too much; allowed in {wait}")
+            }
         }
     }
 }
@@ -107,6 +122,9 @@ impl fmt::Display for Explanation {
         writeln!(f, "{} for {}", self.limit, self.id)?;
         writeln!(f, "  bucket   {}", self.bucket)?;
         self.fmt_limit(f)?;
+        if self.shadow {
+            writeln!(f, "  shadow   it decides and counts, but denies nobody")?;
+        }
         self.fmt_arithmetic(f)
     }
 }

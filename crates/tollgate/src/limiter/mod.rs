@@ -30,28 +30,29 @@ mod reload;
 mod saved;
 #[cfg(test)]
 mod tests;
+mod transaction;
+mod witness;
 
 use std::io;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 
 pub use batch::{Answers, Batch};
 pub use decisions::Decisions;
 pub use explain::Explanation;
 pub use mistake::Mistake;
+pub use transaction::{Merged, Mode, TRANSACTION_ASKS_MAX};
+pub use witness::{Act, Decided, Ruling, Seen, Witness};
 
 use crate::algorithm::book::{Action, Ask, Gcra};
 use crate::algorithm::gcra::{Outcome, Verdict};
-use crate::limits::resolver::{Registry, Resolver, Unresolved};
+use crate::limits::resolver::{Entry, Registry, Resolver, Unresolved};
 use crate::limits::{Limit, Limits, NamedLimit};
 use crate::store::{Held, MemoryStore, Question, Secret, Store};
 use crate::{Moment, Nanos};
 
-/// How many asks one transaction can have.
-pub const TRANSACTION_ASKS_MAX: usize = 256;
 /// How much memory [`Limiter::new`] uses at most: enough for 6 million buckets.
 pub const MEMORY_DEFAULT: usize = 256 << 20;
 /// The id of everybody together, for limits that are shared by all: by house convention `*`.
@@ -62,6 +63,12 @@ pub const EVERYBODY: &str = "*";
 /// Any number of threads may ask at once. Nothing here reads a clock: every ask says what time it
 /// is, and [`Clock`](crate::Clock) is there to tell.
 pub struct Limiter {
+    core: Arc<Core>,
+    witness: Option<Arc<dyn Witness>>,
+}
+
+/// What limiters with different witnesses have in common.
+struct Core {
     resolver: ArcSwap<Resolver>,
     store: MemoryStore<Gcra>,
     secret: Secret,
@@ -73,24 +80,14 @@ pub struct Limiter {
 pub struct Decision {
     /// Whether it passes. For a refund: whether anything was given back.
     pub allowed: bool,
+    /// Whether it would have been denied, had its limit not been in shadow.
+    pub shadow: bool,
     /// How many tokens are left.
     pub remaining: u64,
     /// How long until the same ask, repeated, would pass; zero if it would now.
     pub retry_in: Nanos,
     /// How long until the bucket is full.
     pub reset_in: Nanos,
-}
-
-/// What a transaction does with one of its asks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// It must be allowed; it is spent if the whole transaction is.
-    #[default]
-    CheckAndSpend,
-    /// It must be allowed; it is never spent.
-    CheckOnly,
-    /// It is spent if there is room, and never denies the transaction.
-    SpendOnly,
 }
 
 /// One ask: of a limit, for an id.
@@ -124,18 +121,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a transaction was answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Merged {
-    /// The strictest of its answers: denied before allowed, then the longest wait, then the least
-    /// remaining. Spend-only asks have no say.
-    pub decision: Decision,
-    /// Which ask that was.
-    pub decided_by: usize,
-    /// What each ask was answered, looking at its own bucket only.
-    pub each: Decisions,
-}
-
 impl Limiter {
     /// A limiter with room for about 6 million buckets. Fails where the system will not reserve
     /// [`MEMORY_DEFAULT`] bytes.
@@ -155,8 +140,26 @@ impl Limiter {
         let resolver =
             Resolver::new(limits, &secret, &mut registry, None).map_err(io::Error::other)?;
         let store = MemoryStore::new(&registry.book(), memory)?;
-        let resolver = ArcSwap::from_pointee(resolver);
-        Ok(Self { resolver, store, secret, registry: Mutex::new(registry) })
+        Ok(Self::of(resolver, store, secret, registry))
+    }
+
+    fn of(
+        resolver: Resolver,
+        store: MemoryStore<Gcra>,
+        secret: Secret,
+        registry: Registry,
+    ) -> Self {
+        let (resolver, registry) = (ArcSwap::from_pointee(resolver), Mutex::new(registry));
+        Self { core: Arc::new(Core { resolver, store, secret, registry }), witness: None }
+    }
+
+    /// A limiter over the same limits and buckets that tells `witness` of what is asked through it.
+    /// What is asked through this one is not told.
+    ///
+    /// A reload or a save through either is the same.
+    #[must_use]
+    pub fn witnessed(&self, witness: Arc<dyn Witness>) -> Self {
+        Self { core: Arc::clone(&self.core), witness: Some(witness) }
     }
 
     /// Takes `cost` tokens if they are there. A cost of zero takes nothing and tells the state.
@@ -201,43 +204,6 @@ impl Limiter {
         self.one(Request::new(limit, id, 0), Action::Reset, now)
     }
 
-    /// Decides several asks as one: if one of them is denied, none of them is spent, and nobody
-    /// sees them half done.
-    ///
-    /// ```
-    /// use tollgate::limits::{Limits, Source};
-    /// use tollgate::{Limiter, Mode, Moment, Request};
-    ///
-    /// let text = "
-    /// PerUser: {burst: 1, count: 1, period: 1s}
-    /// PerSite: {burst: 9, count: 9, period: 1s}
-    /// ";
-    /// let limiter = Limiter::new(Limits::parse(&Source { name: "limits.yaml", text }, None)?)?;
-    /// let now = Moment::from_nanos(0);
-    ///
-    /// let asks = [Request::new("PerUser", "ada", 1), Request::new("PerSite", "example.org", 1)];
-    /// assert!(limiter.transaction(&asks, now)?.decision.allowed);
-    /// let second = limiter.transaction(&asks, now)?;
-    /// assert!(!second.decision.allowed);
-    /// assert_eq!(asks[second.decided_by].limit, "PerUser");
-    /// // The site was not charged for what the user was denied.
-    /// assert_eq!(limiter.check("PerSite", "example.org", 0, now)?.remaining, 8);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn transaction(&self, asks: &[Request<'_>], now: Moment) -> Result<Merged, Mistake> {
-        self.joined(asks, |ask| Action::from(ask.mode), now)
-    }
-
-    /// Gives tokens back to several buckets at once.
-    pub fn refund_all(&self, asks: &[Request<'_>], now: Moment) -> Result<Merged, Mistake> {
-        self.joined(asks, |_| Action::Refund, now)
-    }
-
-    /// Fills several buckets at once.
-    pub fn reset_all(&self, asks: &[Request<'_>], now: Moment) -> Result<Merged, Mistake> {
-        self.joined(asks, |_| Action::Reset, now)
-    }
-
     /// Decides many asks, each on its own, in order. This is the fast way: it waits for memory
     /// once where single asks wait each time.
     ///
@@ -260,10 +226,13 @@ impl Limiter {
         asks: &[Request<'_>],
         now: Moment,
     ) -> Answers<'b> {
-        let resolver = self.resolver.load();
+        let resolver = self.core.resolver.load();
         batch.resolve(&resolver, asks);
-        self.store.decide(&batch.questions, &mut batch.outcomes, now);
+        self.core.store.decide(&batch.questions, &mut batch.outcomes, now);
         batch.blame_costs(&resolver, asks);
+        if let Some(witness) = &self.witness {
+            witness.decided(&Decided::new(&resolver, asks, &batch.questions, &batch.outcomes));
+        }
         Answers { batch }
     }
 
@@ -276,87 +245,67 @@ impl Limiter {
         cost: u64,
         now: Moment,
     ) -> Result<Explanation, Mistake> {
-        let resolver = self.resolver.load();
+        let resolver = self.core.resolver.load();
         let ask = Request::new(limit, id, cost);
         let question = question(&resolver, &ask, Action::CheckOnly)?;
         let peek = Question { ask: Ask { cost: 0, ..question.ask }, ..question };
         let mut outcomes = [Outcome::default(); 2];
-        self.store.decide(&[peek, question], &mut outcomes, now);
-        let answer = decision(&resolver, &ask, &outcomes[1])?;
+        self.core.store.decide(&[peek, question], &mut outcomes, now);
+        let answer = decision(&resolver, &ask, &question, &outcomes[1])?;
         let applied = resolver.applied(limit, id).map_err(|e| mistake(&resolver, &ask, e))?;
         let terms = applied.limit().ok_or(Unresolved::NoDefault);
         let terms = *terms.map_err(|e| mistake(&resolver, &ask, e))?;
-        let before = Decision::from(&outcomes[0]);
-        Ok(Explanation::new(&applied, terms, cost, [before, answer]))
+        let before = Decision::new(&peek.ask, &outcomes[0]);
+        Ok(Explanation::new(&applied, terms, cost, [before, answer], outcomes[1].retry_in))
     }
 
     /// The limit that applies to an id: its override, else the default. Allocates nothing unless
     /// there is none.
     pub fn terms(&self, limit: &str, id: &str) -> Result<Limit, Mistake> {
-        let resolver = self.resolver.load();
+        let resolver = self.core.resolver.load();
         let terms = resolver.terms(limit, id).copied();
         terms.map_err(|e| mistake(&resolver, &Request::new(limit, id, 0), e))
     }
 
     /// The key of the bucket that an id is counted in, such as `6:12345678`.
     pub fn bucket_key(&self, limit: &str, id: &str) -> Result<String, Mistake> {
-        let resolver = self.resolver.load();
+        let resolver = self.core.resolver.load();
         let request = Request::new(limit, id, 0);
         let applied = resolver.applied(limit, id).map_err(|e| mistake(&resolver, &request, e))?;
         Ok(applied.bucket_key())
+    }
+
+    /// An id in its one spelling, which its bucket is called by.
+    pub fn id(&self, limit: &str, id: &str) -> Result<String, Mistake> {
+        let resolver = self.core.resolver.load();
+        let request = Request::new(limit, id, 0);
+        let applied = resolver.applied(limit, id).map_err(|e| mistake(&resolver, &request, e))?;
+        Ok(applied.id.into())
     }
 
     /// The names that can be asked for now. A reload waits for whoever holds them, so they are
     /// for looking up a few, not for keeping.
     #[inline]
     pub fn names(&self) -> Names {
-        Names { resolver: self.resolver.load() }
+        Names { resolver: self.core.resolver.load() }
     }
 
     /// How many buckets are in memory, and what was lost for want of it.
     pub fn held(&self) -> Held {
-        self.store.held()
+        self.core.store.held()
     }
 
     #[inline]
     fn one(&self, ask: Request<'_>, action: Action, now: Moment) -> Result<Decision, Mistake> {
-        let resolver = self.resolver.load();
+        let resolver = self.core.resolver.load();
         let question = question(&resolver, &ask, action)?;
         let mut outcome = [Outcome::default()];
-        self.store.decide(&[question], &mut outcome, now);
-        decision(&resolver, &ask, &outcome[0])
-    }
-
-    fn joined(
-        &self,
-        asks: &[Request<'_>],
-        action: impl Fn(&Request<'_>) -> Action,
-        now: Moment,
-    ) -> Result<Merged, Mistake> {
-        if asks.is_empty() {
-            return Err(Mistake::NoAsks);
+        self.core.store.decide(&[question], &mut outcome, now);
+        let decision = decision(&resolver, &ask, &question, &outcome[0])?;
+        if let Some(witness) = &self.witness {
+            tell(&**witness, &resolver, ask, question, outcome);
         }
-        if asks.len() > TRANSACTION_ASKS_MAX {
-            return Err(Mistake::TooManyAsks { asks: asks.len() });
-        }
-        let resolver = self.resolver.load();
-        let mut questions: SmallVec<[Question<Gcra>; TRANSACTION_ASKS_MAX]> = SmallVec::new();
-        for ask in asks {
-            let question = Question { joined: true, ..question(&resolver, ask, action(ask))? };
-            if questions.iter().any(|other| other.bucket == question.bucket) {
-                let bucket = self.bucket_key(ask.limit, ask.id)?;
-                return Err(Mistake::SameBucketTwice { bucket });
-            }
-            questions.push(question);
-        }
-        let mut outcomes: SmallVec<[Outcome; TRANSACTION_ASKS_MAX]> = SmallVec::new();
-        outcomes.resize(asks.len(), Outcome::default());
-        self.store.decide(&questions, &mut outcomes, now);
-        let mut each = Decisions::new();
-        for (ask, outcome) in asks.iter().zip(&outcomes) {
-            each.push(decision(&resolver, ask, outcome)?);
-        }
-        Ok(merge(&questions, each))
+        Ok(decision)
     }
 }
 
@@ -384,12 +333,23 @@ fn question(
     ask: &Request<'_>,
     action: Action,
 ) -> Result<Question<Gcra>, Mistake> {
-    match resolver.entry(ask.limit).and_then(|entry| entry.resolve(ask.id)) {
-        Ok((bucket, rule)) => {
-            Ok(Question { bucket, ask: Ask { rule, action, cost: ask.cost }, joined: false })
-        }
+    let question = |entry: &Entry| entry.question(ask.id, action, ask.cost);
+    match resolver.entry(ask.limit).and_then(question) {
+        Ok(question) => Ok(question),
         Err(unresolved) => Err(mistake(resolver, ask, unresolved)),
     }
+}
+
+/// Takes what was decided by value: a reference keeps it in memory for those without a witness.
+#[inline(never)]
+fn tell(
+    witness: &dyn Witness,
+    resolver: &Resolver,
+    ask: Request<'_>,
+    question: Question<Gcra>,
+    outcome: [Outcome; 1],
+) {
+    witness.decided(&Decided::new(resolver, &[ask], &[question], &outcome));
 }
 
 #[cold]
@@ -406,12 +366,13 @@ fn mistake(resolver: &Resolver, ask: &Request<'_>, unresolved: Unresolved) -> Mi
 fn decision(
     resolver: &Resolver,
     ask: &Request<'_>,
+    question: &Question<Gcra>,
     outcome: &Outcome,
 ) -> Result<Decision, Mistake> {
     if outcome.verdict == Verdict::Never {
         return Err(cost_above_burst(resolver, ask));
     }
-    Ok(outcome.into())
+    Ok(Decision::new(&question.ask, outcome))
 }
 
 #[cold]
@@ -423,46 +384,21 @@ fn cost_above_burst(resolver: &Resolver, ask: &Request<'_>) -> Mistake {
     Mistake::CostAboveBurst { limit: ask.limit.to_owned(), cost: ask.cost, burst }
 }
 
-/// Only those asks decide that can deny; if there is none, those that cannot.
-fn merge(questions: &[Question<Gcra>], each: Decisions) -> Merged {
-    let has_say = |at: &usize| questions[*at].ask.action != Action::SpendOnly;
-    let stricter = |&a: &usize, &b: &usize| each[a].strictness().cmp(&each[b].strictness());
-    // The first of several that are equally strict: `max_by` would take the last.
-    let places = (0..each.len()).rev();
-    let decided_by = match places.clone().filter(has_say).max_by(stricter) {
-        Some(place) => place,
-        None => places.max_by(stricter).unwrap_or_default(),
-    };
-    let mut decision = each[decided_by];
-    decision.allowed |= !has_say(&decided_by);
-    Merged { decision, decided_by, each }
-}
-
-impl From<&Outcome> for Decision {
+impl Decision {
+    /// What an ask is told of what was found. A shadow always passes, so there is nothing to wait for.
     #[inline]
-    fn from(outcome: &Outcome) -> Self {
-        Self {
-            allowed: outcome.verdict == Verdict::Allow,
+    fn new(ask: &Ask, outcome: &Outcome) -> Self {
+        let is_allowed = outcome.verdict == Verdict::Allow;
+        let decision = Self {
+            allowed: is_allowed,
+            shadow: false,
             remaining: outcome.remaining,
             retry_in: outcome.retry_in,
             reset_in: outcome.reset_in,
+        };
+        if ask.is_shadow {
+            return Self { allowed: true, shadow: !is_allowed, retry_in: Nanos::ZERO, ..decision };
         }
-    }
-}
-
-impl Decision {
-    /// Larger is stricter.
-    fn strictness(&self) -> impl Ord {
-        (!self.allowed, self.retry_in, std::cmp::Reverse(self.remaining))
-    }
-}
-
-impl From<Mode> for Action {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::CheckAndSpend => Self::CheckAndSpend,
-            Mode::CheckOnly => Self::CheckOnly,
-            Mode::SpendOnly => Self::SpendOnly,
-        }
+        decision
     }
 }

@@ -25,23 +25,23 @@ impl Limiter {
         at: Moment,
         around: impl FnOnce(&mut dyn FnMut()),
     ) -> Result<(), BookFull> {
-        let mut registry = self.registry.lock();
+        let mut registry = self.core.registry.lock();
         let mut next = registry.clone();
-        let old = self.resolver.load();
-        let resolver = Resolver::new(limits, &self.secret, &mut next, Some(&old))?;
+        let old = self.core.resolver.load();
+        let resolver = Resolver::new(limits, &self.core.secret, &mut next, Some(&old))?;
         let moved = resolver.moved_since(&old);
         drop(old);
-        self.store.install(&next.book());
+        self.core.store.install(&next.book());
         let resolver = Arc::new(resolver);
         let mut old = None;
-        around(&mut || old = Some(self.resolver.swap(Arc::clone(&resolver))));
-        let old = old.unwrap_or_else(|| self.resolver.swap(resolver));
+        around(&mut || old = Some(self.core.resolver.swap(Arc::clone(&resolver))));
+        let old = old.unwrap_or_else(|| self.core.resolver.swap(resolver));
         // Asks that began under the old limits are still on their way. They take microseconds, and
         // none may come to a bucket after it was carried over to a rule that they do not know.
         while Arc::strong_count(&old) > 1 {
             std::thread::yield_now();
         }
-        self.store.carry_over(&moved, at);
+        self.core.store.carry_over(&moved, at);
         *registry = next;
         Ok(())
     }

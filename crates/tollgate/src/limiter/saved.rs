@@ -2,9 +2,6 @@
 
 use std::io::{self, Read, Write};
 
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
-
 use super::Limiter;
 use crate::Moment;
 use crate::limits::Limits;
@@ -20,13 +17,13 @@ impl Limiter {
     /// secret that fingerprints are keyed by, so nobody else should be able to read it.
     pub fn save<W: Write>(&self, to: &mut Writer<W>, at: Moment) -> io::Result<Saved> {
         // Cells that a reload carries over meanwhile would be under rules that were not saved.
-        let registry = self.registry.lock();
+        let registry = self.core.registry.lock();
         let before = to.written();
         to.begin(Section::Limits);
-        to.secret(&self.secret)?;
+        to.secret(&self.core.secret)?;
         registry.save(to)?;
-        self.resolver.load().save(to)?;
-        let buckets = to.cells(&self.store, at)?;
+        self.core.resolver.load().save(to)?;
+        let buckets = to.cells(&self.core.store, at)?;
         to.end()?;
         Ok(Saved { buckets, bytes: to.written().saturating_sub(before) })
     }
@@ -53,7 +50,6 @@ impl Limiter {
         let resolver = Resolver::new(limits, &secret, &mut registry, Some(&old))?;
         store.install(&registry.book());
         store.carry_over(&resolver.moved_since(&old), at);
-        let resolver = ArcSwap::from_pointee(resolver);
-        Ok(Self { resolver, store, secret, registry: Mutex::new(registry) })
+        Ok(Self::of(resolver, store, secret, registry))
     }
 }

@@ -186,6 +186,7 @@ impl<'a> Reader<'a> {
             name: name.text.into(),
             number: None,
             is_bucket: true,
+            is_shadow: false,
             id_format: IdFormat::Any,
             default: Some(DefaultLimit { limit, origin }),
             overrides: Vec::new(),

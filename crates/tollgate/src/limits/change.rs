@@ -43,6 +43,11 @@ pub enum Effect {
         /// Whether it becomes a bucket.
         is_bucket: bool,
     },
+    /// The limit denies nobody any more, or denies again.
+    Shadow {
+        /// Whether it is in shadow from now on.
+        is_shadow: bool,
+    },
     /// Ids are spelled differently in bucket keys, so that buckets begin anew.
     IdFormat {
         /// What it was.
@@ -98,6 +103,9 @@ fn compare(old: Option<&NamedLimit>, new: Option<&NamedLimit>, changes: &mut Vec
     if let Some(effect) = compare_defaults(old, new) {
         push(None, effect);
     }
+    if let Some(effect) = compare_shadows(old, new) {
+        push(None, effect);
+    }
     let overrides = [old, new].into_iter().flatten().flat_map(NamedLimit::overrides);
     let ids: BTreeSet<&str> = overrides.map(|over| &*over.id).collect();
     for id in ids {
@@ -126,6 +134,12 @@ fn compare_defaults(old: Option<&NamedLimit>, new: Option<&NamedLimit>) -> Optio
         (Some(limit), None) if new.is_none() => Some(Effect::Removed(limit)),
         (before, after) => Some(Effect::Default { before, after }),
     }
+}
+
+/// A name that is new in shadow is told so too.
+fn compare_shadows(old: Option<&NamedLimit>, new: Option<&NamedLimit>) -> Option<Effect> {
+    let (before, after) = (old.is_some_and(NamedLimit::is_shadow), new?.is_shadow());
+    (before != after).then_some(Effect::Shadow { is_shadow: after })
 }
 
 /// Compares what applies to the id, which without an override is the default.
@@ -184,6 +198,10 @@ impl fmt::Display for Effect {
                 let kind = if *is_bucket { "a bucket" } else { "a limit" };
                 write!(f, "becomes {kind}: everything spent is forgotten")
             }
+            Self::Shadow { is_shadow: true } => {
+                f.write_str("becomes a shadow: nobody is denied by it")
+            }
+            Self::Shadow { is_shadow: false } => f.write_str("denies again: it was a shadow"),
             Self::IdFormat { before, after } => {
                 write!(f, "ids {before} become {after}: what was spent may be forgotten")
             }

@@ -1,15 +1,16 @@
-//! The defaults file: `Name: {burst, count, period}`, and for names of one's own `id` and `number`.
+//! The defaults file: `Name: {burst, count, period}`, if wanted `shadow`, and for names of one's own
+//! `id` and `number`.
 
 use std::collections::HashMap;
 
 use super::draft::{Draft, DraftName, NAMES_MAX};
 use super::fault::{Report, Span};
-use super::field::{self, Fields, describe, found, whole_number};
+use super::field::{self, Fields, boolean, describe, found, whole_number};
 use super::name::{self, KNOWN_NAMES, KnownName, check_name, nearest};
 use super::yaml::{self, Document, Entry, Node, Pair, Value};
 use super::{DefaultLimit, Hint, IdFormat, Limit, Origin};
 
-const FIELDS: [&str; 5] = ["burst", "count", "period", "id", "number"];
+const FIELDS: [&str; 6] = ["burst", "count", "period", "id", "number", "shadow"];
 const EXPECTED: &str =
     "expected limits such as `NewOrdersPerAccount: {burst: 20, count: 20, period: 1s}`";
 
@@ -68,7 +69,7 @@ fn read_entry(pair: &Pair<'_>, numbers: &mut Numbers, draft: &mut Draft, report:
         report.fault(key.span, error.to_string(), error.help());
     }
     let known = name::known_name(&key.text);
-    let Terms { limit, id_format, number } = read_terms(pair, numbers, report);
+    let Terms { limit, id_format, number, is_shadow } = read_terms(pair, numbers, report);
     if checked.is_err() {
         return;
     }
@@ -82,6 +83,7 @@ fn read_entry(pair: &Pair<'_>, numbers: &mut Numbers, draft: &mut Draft, report:
     draft.declare(DraftName {
         name: (*key.text).into(),
         number: known.map(|known| known.number).or(number),
+        is_shadow,
         id_format: known.map(|known| known.id_format).or(id_format).unwrap_or_default(),
         default: limit.map(|limit| DefaultLimit { limit, origin }),
         overrides: Vec::new(),
@@ -94,6 +96,7 @@ struct Terms {
     limit: Option<Limit>,
     id_format: Option<IdFormat>,
     number: Option<u32>,
+    is_shadow: bool,
 }
 
 fn read_terms(pair: &Pair<'_>, numbers: &mut Numbers, report: &mut Report<'_>) -> Terms {
@@ -106,6 +109,7 @@ fn read_terms(pair: &Pair<'_>, numbers: &mut Numbers, report: &mut Report<'_>) -
         limit: fields.limit(report),
         id_format: fields.find("id").and_then(|pair| read_id_format(pair, known, report)),
         number: fields.find("number").and_then(|pair| read_number(pair, known, numbers, report)),
+        is_shadow: fields.find("shadow").and_then(|pair| boolean(pair, report)).unwrap_or(false),
     }
 }
 

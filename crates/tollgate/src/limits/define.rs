@@ -2,8 +2,8 @@
 
 use super::name::{NameError, check_name, known_name};
 use super::{
-    DefaultLimit, IdBuffer, IdError, IdFormat, Limit, Limits, NAMES_MAX, NamedLimit, OVERRIDES_MAX,
-    Origin, Override,
+    COMMENT_BYTES_MAX, DefaultLimit, IdError, IdFormat, Limit, Limits, NAMES_MAX, NamedLimit,
+    OVERRIDES_MAX, Origin, Override,
 };
 
 /// Why a limit cannot be defined.
@@ -14,10 +14,14 @@ pub enum DefineError {
     Name { name: Box<str>, source: NameError },
     #[error("the ids of `{name}` are of the format `{known}`: leave the format out, or use that")]
     Format { name: Box<str>, known: IdFormat },
-    #[error("there is no limit `{name}` to make an exception from: define it first")]
+    #[error("there is no limit `{name}`: define it first")]
     Undefined { name: Box<str> },
+    #[error("`{name}` is a bucket that all share: only a limit has overrides or is in shadow")]
+    Bucket { name: Box<str> },
     #[error("`{id}` is not an id of `{name}`: {source}")]
     Id { name: Box<str>, id: Box<str>, source: IdError },
+    #[error("the comment on `{name}:{id}` is longer than {COMMENT_BYTES_MAX} bytes: shorten it")]
+    Comment { name: Box<str>, id: Box<str> },
     #[error("there are {NAMES_MAX} limits or {OVERRIDES_MAX} overrides already, and no more fit")]
     TooMany,
 }
@@ -66,7 +70,9 @@ impl Limits {
         let default = Some(DefaultLimit { limit, origin: Origin::program() });
         let number = known.map(|known| known.number);
         let (name, overrides) = (name.into(), Vec::new());
-        let named = NamedLimit { name, number, is_bucket: false, id_format, default, overrides };
+        let (is_bucket, is_shadow) = (false, false);
+        let named =
+            NamedLimit { name, number, is_bucket, is_shadow, id_format, default, overrides };
         let place = self.places.get(&named.name).and_then(|place| self.names.get_mut(*place));
         if let Some(place) = place {
             *place = named;
@@ -77,27 +83,66 @@ impl Limits {
         Ok(self)
     }
 
+    /// With a limit in shadow, or out of it again: in shadow it decides and counts, but denies
+    /// nobody. Refuses a limit that is not defined, and a bucket.
+    pub fn with_shadow(mut self, name: &str, is_shadow: bool) -> Result<Self, DefineError> {
+        self.limit_mut(name)?.is_shadow = is_shadow;
+        Ok(self)
+    }
+
     /// With an override for one id of a limit; one for the same id is replaced. Refuses a limit
-    /// that is not defined, and what is not an id of it.
-    pub fn with_override(
+    /// that is not defined, a bucket, and what is not an id of the limit.
+    pub fn with_override(self, name: &str, id: &str, limit: Limit) -> Result<Self, DefineError> {
+        self.with_override_from(name, id, limit, Origin::program(), None)
+    }
+
+    /// Does what [`with_override`](Self::with_override) does, and says where the override comes from
+    /// and why it is there. Refuses also a comment of more than [`COMMENT_BYTES_MAX`] bytes.
+    ///
+    /// ```
+    /// use tollgate::limits::{Limit, Limits, Origin};
+    /// use tollgate::{Limiter, Moment, Nanos};
+    ///
+    /// let limits = Limits::new().with("SearchesPerUser", Limit::new(20, 20, Nanos::from_secs(1))?)?;
+    /// let (more, desk) = (Limit::new(99, 99, Nanos::from_secs(1))?, Origin::named("the desk"));
+    /// let limits =
+    ///     limits.with_override_from("SearchesPerUser", "ada", more, desk, Some("until May"))?;
+    /// let explained = Limiter::new(limits)?.explain("SearchesPerUser", "ada", 1, Moment::EPOCH)?;
+    /// assert!(explained.to_string().contains("an override (the desk), \"until May\""));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_override_from(
         mut self,
         name: &str,
         id: &str,
         limit: Limit,
+        origin: Origin,
+        comment: Option<&str>,
     ) -> Result<Self, DefineError> {
-        let place = self.places.get(name).and_then(|place| self.names.get_mut(*place));
-        let named = place.ok_or_else(|| DefineError::Undefined { name: name.into() })?;
-        let mut buffer = IdBuffer::new();
-        let id = named
-            .id_format
-            .canonical_in_file(id, &mut buffer)
-            .map_err(|source| DefineError::Id { name: name.into(), id: id.into(), source })?;
-        let over = Override { id: id.into(), limit, origin: Origin::program(), comment: None };
-        match named.overrides.binary_search_by(|other| (*other.id).cmp(id)) {
+        let named = self.limit_mut(name)?;
+        let canonical = named.canonical_id(id).map_err(|source| DefineError::Id {
+            name: name.into(),
+            id: id.into(),
+            source,
+        })?;
+        if comment.is_some_and(|comment| comment.len() > COMMENT_BYTES_MAX) {
+            return Err(DefineError::Comment { name: name.into(), id: canonical.into() });
+        }
+        let (id, comment) = (canonical.into_boxed_str(), comment.map(Into::into));
+        let place = named.overrides.binary_search_by(|other| other.id.cmp(&id));
+        let over = Override { id, limit, origin, comment };
+        match place {
             Ok(at) => named.overrides[at] = over,
             Err(_) if named.overrides.len() >= OVERRIDES_MAX => return Err(DefineError::TooMany),
             Err(at) => named.overrides.insert(at, over),
         }
         Ok(self)
+    }
+
+    /// What is limited under `name`, unless it is a bucket.
+    fn limit_mut(&mut self, name: &str) -> Result<&mut NamedLimit, DefineError> {
+        let place = self.places.get(name).and_then(|place| self.names.get_mut(*place));
+        let named = place.ok_or_else(|| DefineError::Undefined { name: name.into() })?;
+        if named.is_bucket { Err(DefineError::Bucket { name: name.into() }) } else { Ok(named) }
     }
 }

@@ -30,6 +30,7 @@ pub(super) struct Draft {
 pub(super) struct DraftName {
     pub(super) name: Box<str>,
     pub(super) number: Option<u32>,
+    pub(super) is_shadow: bool,
     pub(super) id_format: IdFormat,
     pub(super) default: Option<DefaultLimit>,
     pub(super) overrides: Vec<DraftOverride>,
@@ -82,6 +83,7 @@ impl Draft {
         self.declare(DraftName {
             name: name.into(),
             number: Some(known.number),
+            is_shadow: false,
             id_format: known.id_format,
             default: None,
             overrides: Vec::new(),
@@ -150,6 +152,7 @@ impl DraftName {
             name: self.name,
             number: self.number,
             is_bucket: false,
+            is_shadow: self.is_shadow,
             id_format: self.id_format,
             default: self.default,
             overrides: self.overrides.into_iter().filter_map(finish).collect(),

@@ -45,6 +45,23 @@ impl Limit {
     pub fn has_effect_of(&self, other: &Self) -> bool {
         self.rule == other.rule
     }
+
+    /// Whether somebody could be denied under this limit who is allowed under `other`: it holds
+    /// fewer tokens, or they come back more slowly.
+    ///
+    /// ```
+    /// use tollgate::Nanos;
+    /// use tollgate::limits::Limit;
+    ///
+    /// let limit = |burst, count, secs| Limit::new(burst, count, Nanos::from_secs(secs));
+    /// assert!(limit(9, 10, 1)?.is_lower_than(&limit(10, 10, 1)?));
+    /// assert!(limit(99, 1, 7)?.is_lower_than(&limit(10, 1, 6)?));
+    /// assert!(!limit(10, 20, 2)?.is_lower_than(&limit(10, 10, 1)?));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_lower_than(&self, other: &Self) -> bool {
+        self.burst() < other.burst() || self.rule.is_slower_than(&other.rule)
+    }
 }
 
 /// Written as people say it: `300 per 3h`, `40 per 1s, burst 20`.

@@ -91,12 +91,17 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Written nowhere: the program defines it.
-    fn program() -> Self {
-        Self { file: "the program".into(), line: 0 }
+    /// Not written in a file, but said by whatever `text` names.
+    pub fn named(text: &str) -> Self {
+        Self { file: text.into(), line: 0 }
     }
 
-    /// The file, by the name of its [`Source`].
+    /// Written nowhere: the program defines it.
+    fn program() -> Self {
+        Self::named("the program")
+    }
+
+    /// The file, by the name of its [`Source`]; or what [`named`](Self::named) was given.
     pub fn file(&self) -> &str {
         &self.file
     }
@@ -146,6 +151,7 @@ pub struct NamedLimit {
     number: Option<u32>,
     /// Whether it comes from a buckets file, where names may be what limits cannot be called.
     is_bucket: bool,
+    is_shadow: bool,
     id_format: IdFormat,
     default: Option<DefaultLimit>,
     /// By id.
@@ -168,9 +174,21 @@ impl NamedLimit {
         self.is_bucket
     }
 
+    /// Whether it is in shadow: it decides and counts, but denies nobody.
+    pub fn is_shadow(&self) -> bool {
+        self.is_shadow
+    }
+
     /// What its ids look like.
     pub fn id_format(&self) -> IdFormat {
         self.id_format
+    }
+
+    /// The one spelling of an id of this limit, as files accept it. Refuses what is not of its
+    /// format, and part of an IPv6 range.
+    pub fn canonical_id(&self, id: &str) -> Result<String, IdError> {
+        let mut buffer = IdBuffer::new();
+        self.id_format.canonical_in_file(id, &mut buffer).map(str::to_owned)
     }
 
     /// What it allows to ids without an override.

@@ -97,6 +97,7 @@ pub(crate) struct Entry {
     place: usize,
     secret: Secret,
     id_format: IdFormat,
+    is_shadow: bool,
     default: Option<RuleId>,
     /// The rule, and where the override is.
     overrides: HashMap<Fingerprint, (RuleId, usize)>,
@@ -193,7 +194,7 @@ impl Resolver {
         self.entry(name).ok().and_then(|entry| self.limits.iter().nth(entry.place))
     }
 
-    /// What [`Entry::resolve`] finds, in words.
+    /// What [`Entry::question`] finds, in words.
     pub(crate) fn applied(&self, name: &str, id: &str) -> Result<Applied<'_>, Unresolved> {
         let entry = self.entry(name)?;
         let named = self.limits.iter().nth(entry.place).ok_or(Unresolved::Name)?;
@@ -204,7 +205,7 @@ impl Resolver {
         Ok(Applied { named, id: id.into(), over, default: named.default() })
     }
 
-    /// The limit of the rule that [`Entry::resolve`] finds.
+    /// The limit of the rule that [`Entry::question`] finds.
     pub(crate) fn terms(&self, name: &str, id: &str) -> Result<&Limit, Unresolved> {
         let entry = self.entry(name)?;
         let named = self.limits.iter().nth(entry.place).ok_or(Unresolved::Name)?;
@@ -250,6 +251,7 @@ impl Entry {
             place,
             secret,
             id_format: named.id_format(),
+            is_shadow: named.is_shadow(),
             default: registry.default(named)?,
             overrides: HashMap::with_capacity(named.overrides().len()),
             lapsed: HashMap::new(),
@@ -284,14 +286,26 @@ impl Entry {
         self.rule(bucket).or_else(|| self.lapsed.get(&bucket).copied())
     }
 
-    /// The bucket and the rule for an id.
+    /// An ask for an id, as a question to its bucket by its rule.
     #[inline]
-    pub(crate) fn resolve(&self, id: &str) -> Result<(Fingerprint, RuleId), Unresolved> {
+    pub(crate) fn question(
+        &self,
+        id: &str,
+        action: Action,
+        cost: u64,
+    ) -> Result<Question<Gcra>, Unresolved> {
         let mut buffer = IdBuffer::new();
         let id = self.id_format.canonical(id, &mut buffer).map_err(Unresolved::Id)?;
         let bucket = self.secret.fingerprint(id.as_bytes());
         let rule = self.rule(bucket).ok_or(Unresolved::NoDefault)?;
-        Ok((bucket, rule))
+        // Giving back denies nobody, in shadow or not.
+        let is_shadow = self.is_shadow && !matches!(action, Action::Refund | Action::Reset);
+        Ok(Question { bucket, ask: Ask { rule, action, is_shadow, cost }, joined: false })
+    }
+
+    /// The format of its ids.
+    pub(crate) fn id_format(&self) -> IdFormat {
+        self.id_format
     }
 
     #[inline]
@@ -316,6 +330,6 @@ fn prefix(named: &NamedLimit) -> Box<str> {
 }
 
 fn question(bucket: Fingerprint, rule: RuleId) -> Question<Gcra> {
-    let ask = Ask { rule, action: Action::CheckOnly, cost: 0 };
+    let ask = Ask { rule, action: Action::CheckOnly, is_shadow: false, cost: 0 };
     Question { bucket, ask, joined: false }
 }

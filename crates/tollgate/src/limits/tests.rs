@@ -5,7 +5,10 @@ use std::net::Ipv6Addr;
 use super::address::write_ipv6;
 use super::duration::{DurationError, parse_duration};
 use super::name::{NAME_BYTES_MAX, NameError, check_name, near_known_name, nearest};
-use super::{DefineError, IdBuffer, IdFormat, Limit, Limits};
+use super::{
+    COMMENT_BYTES_MAX, DefineError, IdBuffer, IdError, IdFormat, Limit, Limits, Origin, Override,
+    Source, changes,
+};
 use crate::Nanos;
 use crate::algorithm::gcra::{BURST_MAX, PERIOD_MAX, RuleError};
 
@@ -196,7 +199,83 @@ fn a_program_can_define_what_a_file_can() {
     );
     assert_eq!(
         refused(limits.clone().with_override("Nonsense", "1", limit(1))),
-        "there is no limit `Nonsense` to make an exception from: define it first"
+        "there is no limit `Nonsense`: define it first"
     );
     assert!(limits.with_override("PerAddress", "ada", limit(1)).is_err());
+}
+
+#[test]
+fn an_override_says_where_it_comes_from_and_why() {
+    let limit = |count| Limit::new(20, count, Nanos::from_secs(1)).unwrap();
+    let add = |limits: Limits, name: &str, id: &str, count, comment: &str| {
+        let origin = Origin::named("the desk");
+        limits.with_override_from(name, id, limit(count), origin, Some(comment))
+    };
+    let orders = "NewOrdersPerAccount";
+    let limits = Limits::new().with(orders, limit(20)).unwrap();
+    let limits = add(limits, orders, "10", 30, "first").unwrap();
+    let limits = add(limits, orders, "007", 40, "second").unwrap();
+    let limits = add(limits, orders, "7", 50, "third").unwrap();
+    let overrides = limits.named(orders).unwrap().overrides();
+    let shown =
+        |over: &Override| format!("{} {} {:?} {}", over.id, over.limit, over.comment, over.origin);
+    let shown: Vec<_> = overrides.iter().map(shown).collect();
+    assert_eq!(
+        shown,
+        [
+            "10 30 per 1s, burst 20 Some(\"first\") the desk",
+            "7 50 per 1s, burst 20 Some(\"third\") the desk"
+        ]
+    );
+    assert_eq!(overrides[0].origin.line(), 0);
+
+    let longest = "x".repeat(COMMENT_BYTES_MAX);
+    assert!(add(limits.clone(), orders, "1", 1, &longest).is_ok());
+    let refused = |name, id, comment: &str| {
+        add(limits.clone(), name, id, 1, comment).unwrap_err().to_string()
+    };
+    assert_eq!(
+        refused(orders, "01", &(longest.clone() + "x")),
+        "the comment on `NewOrdersPerAccount:1` is longer than 1024 bytes: shorten it"
+    );
+    assert_eq!(
+        refused("FailedAuthorizationsPerAccount", "1", ""),
+        "there is no limit `FailedAuthorizationsPerAccount`: define it first"
+    );
+}
+
+#[test]
+fn a_bucket_has_neither_overrides_nor_a_shadow() {
+    let source = Source { name: "buckets.conf", text: "search 1" };
+    let limits = Limits::new().with_buckets(&source).unwrap();
+    let limit = Limit::new(1, 1, Nanos::from_secs(1)).unwrap();
+    let refused = "`search` is a bucket that all share: only a limit has overrides or is in shadow";
+    let result = limits.clone().with_override("search", "*", limit);
+    assert_eq!(result.unwrap_err().to_string(), refused);
+    assert_eq!(limits.clone().with_shadow("search", true).unwrap_err().to_string(), refused);
+    assert!(matches!(limits.with_shadow("find", true), Err(DefineError::Undefined { .. })));
+}
+
+#[test]
+fn a_program_puts_a_limit_in_shadow_as_a_file_does() {
+    let file = Source { name: "f", text: "A: {burst: 1, count: 1, period: 1s, shadow: true}" };
+    let file = Limits::parse(&file, None).unwrap();
+    let limit = Limit::new(1, 1, Nanos::from_secs(1)).unwrap();
+    let limits = Limits::new().with("A", limit).unwrap();
+    assert!(!limits.named("A").unwrap().is_shadow());
+    let limits = limits.with_shadow("A", true).unwrap();
+    assert!(limits.named("A").unwrap().is_shadow());
+    assert!(changes(&file, &limits).is_empty());
+    let limits = limits.with_shadow("A", false).unwrap();
+    assert_eq!(changes(&file, &limits).len(), 1);
+}
+
+#[test]
+fn a_limit_spells_its_ids_as_files_do() {
+    let limit = Limit::new(1, 1, Nanos::from_secs(1)).unwrap();
+    let limits = Limits::new().with("NewRegistrationsPerIPv6Range", limit).unwrap();
+    let named = limits.named("NewRegistrationsPerIPv6Range").unwrap();
+    assert_eq!(named.canonical_id("2001:0DB8::/48").as_deref(), Ok("2001:db8::/48"));
+    assert_eq!(named.canonical_id("2001:db8::1"), Err(IdError::RangeNotWhole));
+    assert_eq!(named.canonical_id(""), Err(IdError::Empty));
 }

@@ -60,7 +60,8 @@ fn bucket(name: &str) -> Fingerprint {
 }
 
 fn question(name: &str, rule: RuleId, action: Action, cost: u64) -> Question<Gcra> {
-    Question { bucket: bucket(name), ask: Ask { rule, action, cost }, joined: true }
+    let ask = Ask { rule, action, is_shadow: false, cost };
+    Question { bucket: bucket(name), ask, joined: true }
 }
 
 /// Asks one transaction.

@@ -30,7 +30,7 @@ fn bucket(n: usize) -> Fingerprint {
 }
 
 fn spend(store: &MemoryStore<Gcra>, n: usize, rule: RuleId, cost: u64, now: Moment) -> Outcome {
-    let ask = Ask { rule, action: Action::CheckAndSpend, cost };
+    let ask = Ask { rule, action: Action::CheckAndSpend, is_shadow: false, cost };
     let mut outcome = [Outcome::default()];
     store.decide(&[Question { bucket: bucket(n), ask, joined: false }], &mut outcome, now);
     outcome[0]
@@ -109,7 +109,7 @@ fn a_transaction_that_memory_has_no_room_for_spends_nothing() {
     let (store, rule) = store(2, 3_600);
     let joined = |n, action, cost| Question {
         bucket: bucket(n),
-        ask: Ask { rule, action, cost },
+        ask: Ask { rule, action, is_shadow: false, cost },
         joined: true,
     };
     for n in 1..200_000 {
@@ -190,7 +190,7 @@ fn a_denied_transaction_forgets_nobody() {
     for n in 200_000..201_000 {
         let joined = |n| Question {
             bucket: bucket(n),
-            ask: Ask { rule, action: Action::CheckAndSpend, cost: 2 },
+            ask: Ask { rule, action: Action::CheckAndSpend, is_shadow: false, cost: 2 },
             joined: true,
         };
         let mut outcomes = [Outcome::default(); 2];

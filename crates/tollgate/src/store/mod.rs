@@ -37,7 +37,8 @@ pub struct Question<A: Algorithm> {
 impl Question<Gcra> {
     /// A question that asks for nothing, by no rule.
     pub(crate) fn idle() -> Self {
-        let ask = Ask { rule: RuleId::NONE, action: Action::CheckOnly, cost: 0 };
+        let (rule, action) = (RuleId::NONE, Action::CheckOnly);
+        let ask = Ask { rule, action, is_shadow: false, cost: 0 };
         Self { bucket: Fingerprint::NONE, ask, joined: false }
     }
 }

@@ -143,7 +143,8 @@ impl Entry {
         };
         let overrides = restore_own(from, rules, |rule| (rule, 0))?;
         let lapsed = restore_own(from, rules, |rule| rule)?;
-        Ok(Self { place: 0, secret, id_format: IdFormat::Any, default, overrides, lapsed })
+        let (place, id_format, is_shadow) = (0, IdFormat::Any, false);
+        Ok(Self { place, secret, id_format, is_shadow, default, overrides, lapsed })
     }
 }
 

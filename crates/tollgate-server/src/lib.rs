@@ -32,6 +32,7 @@ mod files;
 mod house;
 mod life;
 mod log;
+mod seen;
 mod server;
 pub mod settings;
 mod state;

@@ -30,6 +30,7 @@ mod control;
 mod counters;
 mod files;
 mod house;
+mod latency;
 mod life;
 mod log;
 mod seen;

@@ -7,11 +7,13 @@ use parking_lot::Mutex;
 use tollgate::algorithm::average::Average;
 use tollgate::algorithm::book::BookFull;
 use tollgate::algorithm::quota::Quota;
-use tollgate::limits::{Limits, changes};
+use tollgate::limits::{Limits, NamedLimit, changes};
+use tollgate::store::Held;
 use tollgate::{Keyed, Limiter, Moment};
 use tollgate_protocol::{bucket, throttr, udp};
 
 use crate::files::{Files, LoadError, Loaded};
+use crate::seen::{Door, Observatory};
 use crate::settings::Settings;
 
 /// How many changes of a reload are told in the log.
@@ -51,9 +53,23 @@ pub(crate) struct House {
     pub(crate) udp: Arc<udp::Door>,
     pub(crate) bucket: Arc<bucket::Door>,
     pub(crate) throttr: Arc<throttr::Door>,
+    /// What the doors decide is counted here.
+    pub(crate) observatory: Arc<Observatory>,
     files: Files,
     /// The limits in force. Held while they are replaced, so that one reload follows another.
     limits: Mutex<Limits>,
+    /// Apart, so that nobody waits for a reload to read it.
+    configured: Mutex<Configured>,
+}
+
+/// What is in force.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Configured {
+    pub(crate) since: Moment,
+    /// Grows whenever something else comes into force.
+    pub(crate) version: u64,
+    pub(crate) limits: usize,
+    pub(crate) overrides: usize,
 }
 
 /// Why the files did not take effect.
@@ -76,35 +92,55 @@ impl Stores {
             quotas: Arc::new(Keyed::new(shares.quotas)?),
         })
     }
+
+    /// What each of them holds, with its name.
+    pub(crate) fn held(&self) -> [(&'static str, Held); 3] {
+        [
+            ("limits", self.limiter.held()),
+            ("averages", self.averages.held()),
+            ("quotas", self.quotas.held()),
+        ]
+    }
 }
 
 impl House {
-    /// A house with doors by the settings; `limits` and `rules` are what the files say.
+    /// A house with doors by the settings, whose files say what is in `loaded`, as of `now`.
     pub(crate) fn new(
         settings: &Settings,
         files: Files,
-        limits: Limits,
-        rules: udp::Rules,
+        loaded: Loaded,
         stores: Stores,
+        observatory: Arc<Observatory>,
+        now: Moment,
     ) -> Self {
-        let (limiter, quotas) = (&stores.limiter, &stores.quotas);
+        let Loaded { limits, rules } = loaded;
+        observatory.expect(limits.iter().map(NamedLimit::name));
+        let limiter = |door| Arc::new(stores.limiter.witnessed(observatory.witness(door)));
+        let (averages, quotas) = (Arc::clone(&stores.averages), Arc::clone(&stores.quotas));
         let options = throttr::Options {
             strict: settings.throttr.strict,
             named_limits: settings.throttr.named_limits,
         };
-        let bucket = bucket::Door::new(Arc::clone(limiter));
+        let bucket = bucket::Door::new(limiter(Door::Bucket));
         Self {
-            udp: Arc::new(udp::Door::new(Arc::clone(limiter), Arc::clone(&stores.averages), rules)),
+            udp: Arc::new(udp::Door::new(limiter(Door::Udp), averages, rules)),
             bucket: Arc::new(bucket.with_line_bytes_max(settings.bucket.line_bytes)),
-            throttr: Arc::new(throttr::Door::new(Arc::clone(quotas), Arc::clone(limiter), options)),
+            throttr: Arc::new(throttr::Door::new(quotas, limiter(Door::Throttr), options)),
             stores,
+            observatory,
             files,
+            configured: Mutex::new(Configured::new(&limits, 1, now)),
             limits: Mutex::new(limits),
         }
     }
 
     pub(crate) fn files(&self) -> &Files {
         &self.files
+    }
+
+    /// What is in force now.
+    pub(crate) fn configured(&self) -> Configured {
+        *self.configured.lock()
     }
 
     /// Reads the files again and puts them in force, as of `now`. Everything spent stays spent.
@@ -114,13 +150,24 @@ impl House {
         let Loaded { limits: new, rules } = self.files.load()?;
         let told: Vec<String> =
             changes(&limits, &new).iter().take(CHANGES_TOLD).map(ToString::to_string).collect();
-        let limiter = &self.stores.limiter;
+        let (limiter, now) = (&self.stores.limiter, now());
+        self.observatory.expect(new.iter().map(NamedLimit::name));
         // Rules of one file never meet limits of another, and the door waits for the swap only.
-        limiter.reload_around(new.clone(), now(), |swap| self.udp.reload(rules, swap))?;
+        limiter.reload_around(new.clone(), now, |swap| self.udp.reload(rules, swap))?;
+        let mut configured = self.configured.lock();
+        *configured = Configured::new(&new, configured.version + 1, now);
+        drop(configured);
         *limits = new;
         for change in told {
             tracing::info!(%change, "limits changed");
         }
         Ok(())
+    }
+}
+
+impl Configured {
+    fn new(limits: &Limits, version: u64, since: Moment) -> Self {
+        let overrides = limits.iter().map(|limit| limit.overrides().len()).sum();
+        Self { since, version, limits: limits.iter().len(), overrides }
     }
 }

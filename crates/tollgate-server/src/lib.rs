@@ -33,6 +33,8 @@ mod house;
 mod latency;
 mod life;
 mod log;
+mod metrics;
+mod readings;
 mod seen;
 mod server;
 pub mod settings;

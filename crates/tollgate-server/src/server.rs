@@ -1,6 +1,5 @@
 //! A running server: its house, its sockets, its workers.
 
-use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,15 +9,17 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tollgate::Moment;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::counters::Counters;
-use crate::files::{Files, LoadError, Loaded, Stamp};
+use crate::files::{Files, LoadError, Stamp};
 use crate::house::{House, ReloadError, Shares, Stores};
+use crate::metrics::Metrics;
+use crate::readings::{Attempts, Listening, Readings};
+use crate::seen::{Door, Observatory};
 use crate::settings::{Settings, StreamSettings};
 use crate::state::{StateDir, StateError};
-use crate::stats::{self, Stats, Tries};
+use crate::stats::Stats;
 use crate::transport::{
     self, Admission, Datagrams, ListenError, RequestLog, Streams, Street, Time,
 };
@@ -30,8 +31,7 @@ pub struct Server {
     /// What the files looked like when they were read at the start.
     loaded_stamp: Stamp,
     time: Arc<dyn Time>,
-    started: Moment,
-    listening: Vec<Listening>,
+    readings: Arc<Readings>,
     drain: watch::Sender<bool>,
     /// Only the end looks at it.
     workers_done: Mutex<Receiver<()>>,
@@ -39,24 +39,8 @@ pub struct Server {
     /// Dropped last: it writes the lines that wait.
     request_log: Option<WorkerGuard>,
     state: Option<StateDir>,
-    reloads: Counted,
-    saves: Counted,
     /// How many requests and reloads there had been at the last save, and one more.
     saved_changes: AtomicU64,
-}
-
-/// A door that is open.
-#[derive(Clone, Debug)]
-struct Listening {
-    door: &'static str,
-    address: SocketAddr,
-    counters: Arc<Counters>,
-}
-
-#[derive(Debug, Default)]
-struct Counted {
-    done: AtomicU64,
-    failed: AtomicU64,
 }
 
 /// Why a server cannot start.
@@ -84,11 +68,12 @@ impl Server {
         let files = Files::new(settings);
         // Before they are read: what changes from here on is seen to have changed.
         let loaded_stamp = files.stamp();
-        let Loaded { limits, rules } = files.load()?;
+        let loaded = files.load()?;
+        let limits = &loaded.limits;
         let (shares, started) = (Shares::new(settings.memory), time.now());
         let state = settings.state.as_deref().map(StateDir::open).transpose()?;
         let restored = match &state {
-            Some(state) => state.restore(&limits, shares, started)?,
+            Some(state) => state.restore(limits, shares, started)?,
             None => None,
         };
         let stores = match restored {
@@ -96,11 +81,24 @@ impl Server {
             None => Stores::new(limits.clone(), shares)
                 .map_err(|source| StartError::Memory { bytes: settings.memory, source })?,
         };
-        let house = Arc::new(House::new(settings, files, limits, rules, stores));
-        let (drain, draining) = watch::channel(false);
-        let street = Street { time: Arc::clone(&time), drain: draining };
         let mut opening = Opening::new(settings);
+        let observatory = Arc::new(Observatory::new(opening.workers));
+        let house = House::new(settings, files, loaded, stores, observatory, started);
+        let house = Arc::new(house);
+        let (drain, draining) = watch::channel(false);
+        let street = Street { time: Arc::clone(&time), drain: draining.clone() };
         let (doors, request_log) = opening.open(settings, &house)?;
+        let readings = Arc::new(Readings {
+            house: Arc::clone(&house),
+            time: Arc::clone(&time),
+            started,
+            listening: opening.listening,
+            state: state.as_ref().map(|state| state.folder().to_owned()),
+            draining,
+            reloads: Attempts::default(),
+            saves: Attempts::default(),
+            metrics: Metrics::default(),
+        });
         let workers = doors.len();
         let (done, workers_done) = channel();
         for (index, doors) in doors.into_iter().enumerate() {
@@ -111,22 +109,19 @@ impl Server {
             house,
             loaded_stamp,
             time,
-            started,
-            listening: opening.listening,
+            readings,
             drain,
             workers_done: Mutex::new(workers_done),
             workers,
             request_log,
             state,
-            reloads: Counted::default(),
-            saves: Counted::default(),
             saved_changes: AtomicU64::new(0),
         })
     }
 
     /// The doors that are open, and where.
     pub fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
-        self.listening.iter().map(|it| (it.door, it.address))
+        self.readings.listening.iter().map(|it| (it.door.name(), it.address))
     }
 
     /// Where a door listens, if it is open.
@@ -136,21 +131,23 @@ impl Server {
 
     /// Reads the files again. Refuses bad ones, and then the old ones go on.
     pub fn reload(&self) -> Result<(), ReloadError> {
-        self.reloads.count(self.house.reload(|| self.time.now()))
+        self.readings.reloads.count(self.house.reload(|| self.time.now()))
     }
 
     /// Saves what was spent, if there is a place for it.
     pub fn save(&self) -> Result<(), StateError> {
         match &self.state {
-            Some(state) => self.saves.count(state.save(&self.house.stores, self.time.now())),
+            Some(state) => {
+                let saved = state.save(&self.house.stores, self.time.now());
+                self.readings.saves.count(saved)
+            }
             None => Ok(()),
         }
     }
 
     /// Saves, unless nobody has asked anything since the last time.
     pub(crate) fn save_if_changed(&self) -> Result<(), StateError> {
-        let asked = || self.listening.iter().map(|it| it.counters.stats().requests).sum::<u64>();
-        let changes = asked() + self.reloads.tries().done + 1;
+        let changes = self.readings.requests() + self.readings.reloads.tries().done + 1;
         if self.saved_changes.load(Ordering::Relaxed) == changes {
             return Ok(());
         }
@@ -170,24 +167,17 @@ impl Server {
 
     /// What was counted so far.
     pub fn stats(&self) -> Stats {
-        let stores = &self.house.stores;
-        let uptime: Duration = self.time.now().since(self.started).into();
-        let door = |it: &Listening| {
-            let counts = it.counters.stats();
-            (it.door.to_owned(), stats::Door { address: it.address, counts })
-        };
-        Stats {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_secs: uptime.as_secs(),
-            doors: self.listening.iter().map(door).collect(),
-            stores: BTreeMap::from([
-                ("limits".to_owned(), stores.limiter.held().into()),
-                ("averages".to_owned(), stores.averages.held().into()),
-                ("quotas".to_owned(), stores.quotas.held().into()),
-            ]),
-            reloads: self.reloads.tries(),
-            saves: self.saves.tries(),
-        }
+        self.readings.stats()
+    }
+
+    /// The same for Prometheus, in the text format of `OpenMetrics`.
+    pub fn metrics(&self) -> String {
+        self.readings.metrics()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn readings(&self) -> &Readings {
+        &self.readings
     }
 
     /// Stops: nobody new is let in, what was received is answered, what was spent is saved. Takes
@@ -206,19 +196,6 @@ impl Server {
         self.save()?;
         drop(self.request_log.take());
         Ok(is_done)
-    }
-}
-
-impl Counted {
-    fn count<T, E>(&self, result: Result<T, E>) -> Result<T, E> {
-        let counter = if result.is_ok() { &self.done } else { &self.failed };
-        counter.fetch_add(1, Ordering::Relaxed);
-        result
-    }
-
-    fn tries(&self) -> Tries {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Tries { done: load(&self.done), failed: load(&self.failed) }
     }
 }
 
@@ -245,8 +222,8 @@ impl Opening {
         let mut request_log = None;
         if let Some(address) = settings.udp.listen {
             let allow = &settings.udp.allow;
-            let opened = transport::udp("udp", address, allow, self.workers)?;
-            let counters = self.listens("udp", opened.address);
+            let opened = transport::udp(Door::Udp.name(), address, allow, self.workers)?;
+            let counters = self.listens(Door::Udp, opened.address);
             if address.ip().is_unspecified() {
                 tracing::warn!(
                     %address,
@@ -257,16 +234,16 @@ impl Opening {
             let (log, guard) = settings.udp.log_requests.then(RequestLog::start).unzip();
             request_log = guard;
             let (door, allow) = (Arc::clone(&house.udp), allow.clone());
-            let datagrams = Datagrams { name: "udp", door, allow, counters, log };
+            let datagrams = Datagrams { name: Door::Udp.name(), door, allow, counters, log };
             for (worker, socket) in workers.iter_mut().zip(opened.sockets) {
                 worker.udp = Some((datagrams.clone(), socket));
             }
         }
-        let bucket = self.open_stream("bucket", &house.bucket, &settings.bucket.stream)?;
+        let bucket = self.open_stream(Door::Bucket, &house.bucket, &settings.bucket.stream)?;
         for (worker, open) in workers.iter_mut().zip(bucket) {
             worker.bucket = Some(open);
         }
-        let throttr = self.open_stream("throttr", &house.throttr, &settings.throttr.stream)?;
+        let throttr = self.open_stream(Door::Throttr, &house.throttr, &settings.throttr.stream)?;
         for (worker, open) in workers.iter_mut().zip(throttr) {
             worker.throttr = Some(open);
         }
@@ -275,14 +252,14 @@ impl Opening {
 
     fn open_stream<D>(
         &mut self,
-        name: &'static str,
+        name: Door,
         door: &Arc<D>,
         settings: &StreamSettings,
     ) -> Result<Vec<(Streams<D>, TcpListener)>, StartError> {
         let Some(address) = settings.listen else { return Ok(Vec::new()) };
-        let opened = transport::tcp(name, address, &settings.allow, self.workers)?;
+        let opened = transport::tcp(name.name(), address, &settings.allow, self.workers)?;
         let streams = Streams {
-            name,
+            name: name.name(),
             door: Arc::clone(door),
             admission: Arc::new(Admission::new(settings)),
             counters: self.listens(name, opened.address),
@@ -291,7 +268,7 @@ impl Opening {
         Ok(opened.sockets.into_iter().map(|socket| (streams.clone(), socket)).collect())
     }
 
-    fn listens(&mut self, door: &'static str, address: SocketAddr) -> Arc<Counters> {
+    fn listens(&mut self, door: Door, address: SocketAddr) -> Arc<Counters> {
         let counters = Arc::new(Counters::new(self.workers));
         self.listening.push(Listening { door, address, counters: Arc::clone(&counters) });
         counters

@@ -64,6 +64,11 @@ impl StateDir {
         Ok(Self { folder: folder.into(), writing: Mutex::default(), _lock: lock })
     }
 
+    /// Where it is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The stores as they were saved, with `limits` in force as of `at`; none if nothing usable
     /// was saved.
     pub(crate) fn restore(

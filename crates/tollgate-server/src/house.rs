@@ -11,6 +11,7 @@ use tollgate::{Keyed, Limiter, Moment};
 use tollgate_protocol::{bucket, throttr, udp};
 
 use crate::files::{Files, LoadError, Loaded};
+use crate::http::KeysError;
 use crate::overrides::{Changing, Snapshot, Standing};
 use crate::settings::Settings;
 
@@ -51,6 +52,8 @@ pub(crate) struct House {
     pub(crate) udp: Arc<udp::Door>,
     pub(crate) bucket: Arc<bucket::Door>,
     pub(crate) throttr: Arc<throttr::Door>,
+    /// What the HTTP door asks.
+    pub(crate) http: Arc<Limiter>,
     files: Files,
     /// The limits in force, and the overrides among them that were made at run time.
     pub(crate) standing: Standing,
@@ -65,6 +68,9 @@ pub enum ReloadError {
     /// There have been too many rules.
     #[error(transparent)]
     Full(#[from] BookFull),
+    /// Tokens or certificates cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
 }
 
 impl Stores {
@@ -97,6 +103,7 @@ impl House {
             udp: Arc::new(udp::Door::new(Arc::clone(limiter), Arc::clone(&stores.averages), rules)),
             bucket: Arc::new(bucket.with_line_bytes_max(settings.bucket.line_bytes)),
             throttr: Arc::new(throttr::Door::new(Arc::clone(quotas), Arc::clone(limiter), options)),
+            http: Arc::clone(limiter),
             stores,
             files,
             standing,

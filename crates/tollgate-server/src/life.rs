@@ -98,7 +98,7 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
             _ = signals.hangup.recv() => {
-                seen = server.files().stamp();
+                seen = server.stamp();
                 reload(&server).await;
             }
             _ = signals.user.recv() => log_stats(&server),
@@ -197,7 +197,7 @@ fn open_control(path: &Path) -> Option<Control> {
 }
 
 fn changed_files(server: &Server, seen: &Stamp) -> Option<Stamp> {
-    let stamp = server.files().stamp();
+    let stamp = server.stamp();
     (stamp != *seen).then_some(stamp)
 }
 

@@ -1,5 +1,6 @@
 //! Deciding allocates nothing once everything is warm, and bringing an id to its one spelling
 //! never does.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
 //! Which of two limits is the lower one.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use tollgate::algorithm::gcra::{Tat, Verdict, spend};
 use tollgate::limits::Limit;

@@ -1,4 +1,5 @@
 //! A limit in shadow decides and counts like its ordinary twin, and denies nobody.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use tollgate::limiter::Batch;
 use tollgate::limits::{Limits, Source, changes};

@@ -1,4 +1,5 @@
 //! A witness is told of every decision, once, as it was.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::sync::{Arc, Mutex};
 
@@ -19,15 +20,17 @@ NewOrdersPerAccount: {burst: 9, count: 9, period: 1h}
 #[derive(Default)]
 struct Diary(Mutex<Vec<Vec<Line>>>);
 
+type Line = (Told, Fingerprint);
+
 /// Limit and id, act, cost, how much was spent, ruling.
-type Line = (String, Act, u64, u64, Ruling, Fingerprint);
+type Told = (String, Act, u64, u64, Ruling);
 
 impl Witness for Diary {
     fn decided(&self, decided: &Decided<'_>) {
         let lines = decided.iter().map(|seen| {
             let mut id = format!("{}:", seen.limit);
             seen.write_id(&mut id);
-            (id, seen.act, seen.cost, seen.spent, seen.ruling, seen.bucket)
+            ((id, seen.act, seen.cost, seen.spent, seen.ruling), seen.bucket)
         });
         self.0.lock().unwrap().push(lines.collect());
     }
@@ -35,10 +38,9 @@ impl Witness for Diary {
 
 impl Diary {
     /// What was told since the last look, without the buckets.
-    fn told(&self) -> Vec<Vec<(String, Act, u64, u64, Ruling)>> {
+    fn told(&self) -> Vec<Vec<Told>> {
         let calls = std::mem::take(&mut *self.0.lock().unwrap());
-        let line = |(id, act, cost, spent, ruling, _): Line| (id, act, cost, spent, ruling);
-        calls.into_iter().map(|lines| lines.into_iter().map(line).collect()).collect()
+        calls.into_iter().map(|lines| lines.into_iter().map(|(told, _)| told).collect()).collect()
     }
 }
 
@@ -156,7 +158,7 @@ fn two_witnesses_of_one_limiter_share_its_buckets() {
     by_left.spend("A", "x", 2, NOW).unwrap();
     assert!(!by_right.spend("A", "x", 1, NOW).unwrap().allowed);
     limiter.spend("A", "x", 1, NOW).unwrap();
-    let bucket = |diary: &Diary| diary.0.lock().unwrap()[0][0].5;
+    let bucket = |diary: &Diary| diary.0.lock().unwrap()[0][0].1;
     assert_eq!(bucket(&left), bucket(&right));
     assert_eq!((left.told().len(), right.told().len()), (1, 1), "each hears of its own");
 

@@ -12,22 +12,18 @@ use crate::counters::Counters;
 use crate::files::Stamp;
 use crate::house::{House, ReloadError};
 use crate::http::Keys;
-use crate::state::{StateDir, StateError};
 use crate::stats::{self, Stats, Tries};
 use crate::transport::Time;
 
-/// The one place that reloads, saves and counts, for whoever asks: a signal, a timer, a door.
+/// The one place that reloads and counts, for whoever asks: a signal, a timer, a door.
 pub(crate) struct Office {
     pub(crate) house: Arc<House>,
     pub(crate) time: Arc<dyn Time>,
     started: Moment,
     listening: Vec<Listening>,
-    state: Option<StateDir>,
     keys: Arc<Keys>,
     reloads: Counted,
-    saves: Counted,
-    /// How many requests and changes of limits there had been at the last save, and one more.
-    saved_changes: AtomicU64,
+    pub(crate) saves: Counted,
 }
 
 /// A door that is open.
@@ -39,7 +35,7 @@ pub(crate) struct Listening {
 }
 
 #[derive(Debug, Default)]
-struct Counted {
+pub(crate) struct Counted {
     done: AtomicU64,
     failed: AtomicU64,
 }
@@ -50,12 +46,10 @@ impl Office {
         time: Arc<dyn Time>,
         started: Moment,
         listening: Vec<Listening>,
-        state: Option<StateDir>,
         keys: Arc<Keys>,
     ) -> Self {
         let (reloads, saves) = (Counted::default(), Counted::default());
-        let saved_changes = AtomicU64::new(0);
-        Self { house, time, started, listening, state, keys, reloads, saves, saved_changes }
+        Self { house, time, started, listening, keys, reloads, saves }
     }
 
     pub(crate) fn listening(&self) -> &[Listening] {
@@ -74,25 +68,10 @@ impl Office {
         self.house.files().stamp().and(self.keys.stamp())
     }
 
-    /// Saves what was spent, if there is a place for it.
-    pub(crate) fn save(&self) -> Result<(), StateError> {
-        match &self.state {
-            Some(state) => self.saves.count(state.save(&self.house.stores, self.time.now())),
-            None => Ok(()),
-        }
-    }
-
-    /// Saves, unless nobody has asked anything since the last time.
-    pub(crate) fn save_if_changed(&self) -> Result<(), StateError> {
-        let asked = || self.listening.iter().map(|it| it.counters.stats().requests).sum::<u64>();
-        let changes = asked() + self.house.standing.load().version + 1;
-        if self.saved_changes.load(Ordering::Relaxed) == changes {
-            return Ok(());
-        }
-        self.save()?;
-        // As they were before it began: what came meanwhile may not be in it.
-        self.saved_changes.store(changes, Ordering::Relaxed);
-        Ok(())
+    /// Whatever changes with what was spent, and with the limits: what is worth saving.
+    pub(crate) fn changes(&self) -> u64 {
+        let asked: u64 = self.listening.iter().map(|it| it.counters.stats().requests).sum();
+        asked + self.house.standing.load().version
     }
 
     /// What was counted so far.
@@ -119,7 +98,7 @@ impl Office {
 }
 
 impl Counted {
-    fn count<T, E>(&self, result: Result<T, E>) -> Result<T, E> {
+    pub(crate) fn count<T, E>(&self, result: Result<T, E>) -> Result<T, E> {
         let counter = if result.is_ok() { &self.done } else { &self.failed };
         counter.fetch_add(1, Ordering::Relaxed);
         result

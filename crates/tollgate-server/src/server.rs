@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -34,6 +35,10 @@ pub struct Server {
     workers: usize,
     /// Dropped last: it writes the lines that wait.
     request_log: Option<WorkerGuard>,
+    /// Not with the office, which doors hold: it is ours until the server is gone, and no longer.
+    state: Option<StateDir>,
+    /// What the office said of changes at the last save, and one more.
+    saved_changes: AtomicU64,
 }
 
 /// Why a server cannot start.
@@ -88,7 +93,7 @@ impl Server {
         let house = Arc::new(furnish(settings, files, loaded, state.as_ref(), started)?);
         let (doors, request_log) = opening.doors(settings, &house);
         let workers = opening.workers;
-        let office = Office::new(house, time, started, opening.listening, state, keys);
+        let office = Office::new(house, time, started, opening.listening, keys);
         let office = Arc::new(office);
         http.open(&office);
         for (waiting, doors) in waiting.into_iter().zip(doors) {
@@ -97,7 +102,17 @@ impl Server {
         }
         let workers_done = Mutex::new(workers_done);
         let loaded_stamp = files_stamp.and(keys_stamp);
-        Ok(Self { office, loaded_stamp, drain, workers_done, workers, request_log })
+        let saved_changes = AtomicU64::new(0);
+        Ok(Self {
+            office,
+            loaded_stamp,
+            drain,
+            workers_done,
+            workers,
+            request_log,
+            state,
+            saved_changes,
+        })
     }
 
     /// The doors that are open, and where.
@@ -117,12 +132,23 @@ impl Server {
 
     /// Saves what was spent, if there is a place for it.
     pub fn save(&self) -> Result<(), StateError> {
-        self.office.save()
+        let Office { house, time, saves, .. } = &*self.office;
+        match &self.state {
+            Some(state) => saves.count(state.save(&house.stores, time.now())),
+            None => Ok(()),
+        }
     }
 
-    /// Saves, unless nobody has asked anything since the last time.
+    /// Saves, unless nothing has changed since the last time.
     pub(crate) fn save_if_changed(&self) -> Result<(), StateError> {
-        self.office.save_if_changed()
+        let changes = self.office.changes() + 1;
+        if self.saved_changes.load(Ordering::Relaxed) == changes {
+            return Ok(());
+        }
+        self.save()?;
+        // As they were before it began: what came meanwhile may not be in it.
+        self.saved_changes.store(changes, Ordering::Relaxed);
+        Ok(())
     }
 
     pub(crate) fn house(&self) -> &House {

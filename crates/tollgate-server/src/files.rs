@@ -146,10 +146,22 @@ impl Files {
     /// What they look like now.
     pub(crate) fn stamp(&self) -> Stamp {
         let paths = [&self.limits, &self.overrides, &self.buckets, &self.rules];
+        Stamp::of(paths.into_iter().flatten().map(PathBuf::as_path))
+    }
+}
+
+impl Stamp {
+    /// What these files look like now.
+    pub(crate) fn of<'a>(paths: impl Iterator<Item = &'a Path>) -> Self {
         let stamp =
             |file: Metadata| (file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec());
-        let stamps = paths.into_iter().flatten().map(|path| path.metadata().ok().map(stamp));
-        Stamp(stamps.collect())
+        Self(paths.map(|path| path.metadata().ok().map(stamp)).collect())
+    }
+
+    /// What these files look like, and others.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
     }
 }
 

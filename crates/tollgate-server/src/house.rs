@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tollgate::algorithm::average::Average;
 use tollgate::algorithm::book::BookFull;
 use tollgate::algorithm::quota::Quota;
@@ -13,6 +12,8 @@ use tollgate::{Keyed, Limiter, Moment};
 use tollgate_protocol::{bucket, throttr, udp};
 
 use crate::files::{Files, LoadError, Loaded};
+use crate::http::KeysError;
+use crate::overrides::{Changing, Snapshot, Standing};
 use crate::seen::{Door, Observatory};
 use crate::settings::Settings;
 
@@ -53,23 +54,13 @@ pub(crate) struct House {
     pub(crate) udp: Arc<udp::Door>,
     pub(crate) bucket: Arc<bucket::Door>,
     pub(crate) throttr: Arc<throttr::Door>,
+    /// What the HTTP door asks.
+    pub(crate) http: Arc<Limiter>,
     /// What the doors decide is counted here.
     pub(crate) observatory: Arc<Observatory>,
     files: Files,
-    /// The limits in force. Held while they are replaced, so that one reload follows another.
-    limits: Mutex<Limits>,
-    /// Apart, so that nobody waits for a reload to read it.
-    configured: Mutex<Configured>,
-}
-
-/// What is in force.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Configured {
-    pub(crate) since: Moment,
-    /// Grows whenever something else comes into force.
-    pub(crate) version: u64,
-    pub(crate) limits: usize,
-    pub(crate) overrides: usize,
+    /// The limits in force, and the overrides among them that were made at run time.
+    pub(crate) standing: Standing,
 }
 
 /// Why the files did not take effect.
@@ -81,6 +72,9 @@ pub enum ReloadError {
     /// There have been too many rules.
     #[error(transparent)]
     Full(#[from] BookFull),
+    /// Tokens or certificates cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
 }
 
 impl Stores {
@@ -104,17 +98,16 @@ impl Stores {
 }
 
 impl House {
-    /// A house with doors by the settings, whose files say what is in `loaded`, as of `now`.
+    /// A house with doors by the settings; `standing` and `rules` are what the files say.
     pub(crate) fn new(
         settings: &Settings,
         files: Files,
-        loaded: Loaded,
+        standing: Standing,
+        rules: udp::Rules,
         stores: Stores,
         observatory: Arc<Observatory>,
-        now: Moment,
     ) -> Self {
-        let Loaded { limits, rules } = loaded;
-        observatory.expect(limits.iter().map(NamedLimit::name));
+        observatory.expect(standing.load().limits.iter().map(NamedLimit::name));
         let limiter = |door| Arc::new(stores.limiter.witnessed(observatory.witness(door)));
         let (averages, quotas) = (Arc::clone(&stores.averages), Arc::clone(&stores.quotas));
         let options = throttr::Options {
@@ -126,11 +119,11 @@ impl House {
             udp: Arc::new(udp::Door::new(limiter(Door::Udp), averages, rules)),
             bucket: Arc::new(bucket.with_line_bytes_max(settings.bucket.line_bytes)),
             throttr: Arc::new(throttr::Door::new(quotas, limiter(Door::Throttr), options)),
-            stores,
+            http: limiter(Door::Http),
             observatory,
+            stores,
             files,
-            configured: Mutex::new(Configured::new(&limits, 1, now)),
-            limits: Mutex::new(limits),
+            standing,
         }
     }
 
@@ -138,36 +131,36 @@ impl House {
         &self.files
     }
 
-    /// What is in force now.
-    pub(crate) fn configured(&self) -> Configured {
-        *self.configured.lock()
+    /// Reads the files again and puts them in force, as of `now`. Everything spent stays spent, and
+    /// overrides that were made at run time stay. Refuses all of them if anything is wrong, and then
+    /// nothing changes.
+    pub(crate) fn reload(&self, now: impl FnOnce() -> Moment) -> Result<(), ReloadError> {
+        let changing = self.standing.change();
+        let Loaded { limits, rules } = self.files.load()?;
+        let now = now();
+        // Before they are asked, so that they are counted in the order of the files.
+        self.observatory.expect(limits.iter().map(NamedLimit::name));
+        let next = changing.load().with_files(limits, now);
+        // Rules of one file never meet limits of another, and the door waits for the swap only.
+        self.apply(&changing, next, now, |swap| self.udp.reload(rules, swap))?;
+        Ok(())
     }
 
-    /// Reads the files again and puts them in force, as of `now`. Everything spent stays spent.
-    /// Refuses all of them if anything is wrong, and then nothing changes.
-    pub(crate) fn reload(&self, now: impl FnOnce() -> Moment) -> Result<(), ReloadError> {
-        let mut limits = self.limits.lock();
-        let Loaded { limits: new, rules } = self.files.load()?;
-        let told: Vec<String> =
-            changes(&limits, &new).iter().take(CHANGES_TOLD).map(ToString::to_string).collect();
-        let (limiter, now) = (&self.stores.limiter, now());
-        self.observatory.expect(new.iter().map(NamedLimit::name));
-        // Rules of one file never meet limits of another, and the door waits for the swap only.
-        limiter.reload_around(new.clone(), now, |swap| self.udp.reload(rules, swap))?;
-        let mut configured = self.configured.lock();
-        *configured = Configured::new(&new, configured.version + 1, now);
-        drop(configured);
-        *limits = new;
-        for change in told {
+    /// Puts limits in force, as of `at`; `around` is given what does it. There is no other way that
+    /// limits change.
+    pub(crate) fn apply(
+        &self,
+        changing: &Changing<'_>,
+        next: Snapshot,
+        at: Moment,
+        around: impl FnOnce(&mut dyn FnMut()),
+    ) -> Result<(), BookFull> {
+        let told = changes(&changing.load().limits, &next.limits);
+        self.stores.limiter.reload_around((*next.limits).clone(), at, around)?;
+        changing.publish(next);
+        for change in told.iter().take(CHANGES_TOLD) {
             tracing::info!(%change, "limits changed");
         }
         Ok(())
-    }
-}
-
-impl Configured {
-    fn new(limits: &Limits, version: u64, since: Moment) -> Self {
-        let overrides = limits.iter().map(|limit| limit.overrides().len()).sum();
-        Self { since, version, limits: limits.iter().len(), overrides }
     }
 }

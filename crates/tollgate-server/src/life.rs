@@ -20,6 +20,9 @@ use crate::server::{Server, StartError};
 use crate::settings::Settings;
 use crate::state::StateError;
 
+/// How late an override may end.
+const EXPIRY_MAX: Duration = Duration::from_secs(1);
+
 /// Why a server ended, other than because it was asked to.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says it")]
@@ -89,12 +92,13 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
         .state
         .as_ref()
         .map(|_| spawn_local(keep_saving(settings.state_every, Arc::clone(&server), stopped)));
+    let expiring = spawn_local(keep_expiring(Arc::clone(&server), stop.subscribe()));
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
             _ = signals.hangup.recv() => {
-                seen = server.files().stamp();
+                seen = server.stamp();
                 reload(&server).await;
             }
             _ = signals.user.recv() => log_stats(&server),
@@ -111,6 +115,7 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
         }
     }
     drop(stop);
+    let _ = expiring.await;
     if let Some(saving) = saving {
         let _ = saving.await;
     }
@@ -127,6 +132,22 @@ async fn keep_saving(promised: Duration, server: Arc<Server>, mut stopped: watch
         }
         let server = Arc::clone(&server);
         let _ = tokio::task::spawn_blocking(move || save_now(&server)).await;
+    }
+}
+
+/// Ends overrides when their time has come. Those that were made meanwhile are looked for often
+/// enough that none ends late.
+async fn keep_expiring(server: Arc<Server>, mut stopped: watch::Receiver<()>) {
+    loop {
+        let task_server = Arc::clone(&server);
+        let expired =
+            tokio::task::spawn_blocking(move || task_server.expire_overrides(task_server.now()));
+        let next = expired.await.ok().flatten();
+        let wait = next.map_or(EXPIRY_MAX, |next| next.since(server.now()).into());
+        tokio::select! {
+            () = tokio::time::sleep(wait.min(EXPIRY_MAX)) => {}
+            _ = stopped.changed() => return,
+        }
     }
 }
 
@@ -176,7 +197,7 @@ fn open_control(path: &Path) -> Option<Control> {
 }
 
 fn changed_files(server: &Server, seen: &Stamp) -> Option<Stamp> {
-    let stamp = server.files().stamp();
+    let stamp = server.stamp();
     (stamp != *seen).then_some(stamp)
 }
 
@@ -216,5 +237,50 @@ fn log_stats(server: &Server) {
 fn tell_supervisor(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(false, state) {
         tracing::debug!(%error, "cannot notify the service manager");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::Nanos;
+
+    use super::*;
+    use crate::overrides::{NewOverride, Who};
+
+    #[test]
+    fn an_override_ends_without_being_asked() {
+        let mut settings = Settings::default();
+        settings.udp.listen = Some("127.0.0.1:0".parse().unwrap());
+        settings.bucket.stream.listen = None;
+        settings.throttr.stream.listen = None;
+        settings.memory = 16 << 20;
+        let server = Arc::new(Server::start(&settings, Arc::new(Clock::start())).unwrap());
+        let until = server.now().after(Nanos::from_secs(1));
+        let new = NewOverride {
+            limit: "LoginsPerUser".into(),
+            id: "ada".into(),
+            burst: 100,
+            count: 100,
+            period: Nanos::from_secs(1),
+            why: "a test".into(),
+            until: Some(until),
+            may_lower: true,
+        };
+        server.put_override(new, Who { by: "ops", from: None }, false).unwrap();
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ended = LocalSet::new().block_on(&runtime, async {
+            let (stop, stopped) = watch::channel(());
+            let expiring = spawn_local(keep_expiring(Arc::clone(&server), stopped));
+            while server.override_of("LoginsPerUser", "ada").is_some() {
+                tokio::task::yield_now().await;
+            }
+            let ended = server.now();
+            drop(stop);
+            expiring.await.unwrap();
+            ended
+        });
+        assert!(ended >= until, "not before its time");
+        let record = server.audit(1).unwrap().pop().unwrap();
+        assert!(record.at.0 >= until, "{record:?}");
     }
 }

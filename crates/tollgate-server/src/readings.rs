@@ -1,21 +1,12 @@
 //! Everything that can be read of a running server, for whoever may read it.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tollgate::Moment;
-
-use crate::counters::Counters;
-use crate::house::House;
-use crate::metrics::{Metrics, Scrape};
-use crate::seen::{ByLimit, Door, List};
-use crate::stats::{self, Busiest, BusyId, BusyOf, Rulings, Stats, Tries};
-use crate::transport::Time;
+use crate::metrics::Scrape;
+use crate::office::{Listening, Office};
+use crate::seen::{ByLimit, List};
+use crate::stats::{self, Busiest, BusyId, BusyOf, Rulings, Stats};
 
 /// How many of the busiest ids of all limits are told.
 const BUSIEST_OVERALL: usize = 20;
@@ -26,46 +17,7 @@ const BUSIEST_OF_LIMIT: usize = 50;
 const STATS_LIMITS_MAX: usize = 1000;
 const STATS_NAMES_BYTES_MAX: usize = 256 << 10;
 
-/// The counters of a server, and what they are read from. Doors may hold it: it keeps no socket.
-pub(crate) struct Readings {
-    pub(crate) house: Arc<House>,
-    pub(crate) time: Arc<dyn Time>,
-    pub(crate) started: Moment,
-    pub(crate) listening: Vec<Listening>,
-    /// Where what was spent is saved.
-    pub(crate) state: Option<PathBuf>,
-    pub(crate) draining: watch::Receiver<bool>,
-    pub(crate) reloads: Attempts,
-    pub(crate) saves: Attempts,
-    pub(crate) metrics: Metrics,
-}
-
-/// A door that is open.
-#[derive(Clone, Debug)]
-pub(crate) struct Listening {
-    pub(crate) door: Door,
-    pub(crate) address: SocketAddr,
-    pub(crate) counters: Arc<Counters>,
-}
-
-/// How often something was tried.
-#[derive(Debug, Default)]
-pub(crate) struct Attempts {
-    done: AtomicU64,
-    failed: AtomicU64,
-}
-
-impl Readings {
-    /// Whether requests are answered: from when all doors are open until the end begins.
-    pub(crate) fn is_ready(&self) -> bool {
-        !*self.draining.borrow()
-    }
-
-    /// How many requests there were at all doors.
-    pub(crate) fn requests(&self) -> u64 {
-        self.listening.iter().map(|it| it.counters.stats().requests).sum()
-    }
-
+impl Office {
     /// What was counted so far.
     pub(crate) fn stats(&self) -> Stats {
         let now = self.time.now();
@@ -123,9 +75,9 @@ impl Readings {
     fn doors(&self) -> BTreeMap<String, stats::Door> {
         let door = |it: &Listening| {
             let (counts, latency) = (it.counters.stats(), it.counters.took().latency());
-            (it.door.name().to_owned(), stats::Door { address: it.address, counts, latency })
+            (it.door.to_owned(), stats::Door { address: it.address, counts, latency })
         };
-        self.listening.iter().map(door).collect()
+        self.listening().iter().map(door).collect()
     }
 
     fn stores(&self) -> BTreeMap<String, stats::Store> {
@@ -134,14 +86,14 @@ impl Readings {
     }
 
     fn configured(&self) -> stats::Configured {
-        let configured = self.house.configured();
+        let (snapshot, counts) = (self.house.standing.load(), self.house.standing.counts());
         stats::Configured {
-            since: configured.since.as_secs_f64(),
-            version: configured.version,
-            limits: configured.limits,
-            overrides_in_files: configured.overrides,
-            overrides_at_run_time: 0,
-            durable: self.state.is_some(),
+            since: snapshot.since.as_secs_f64(),
+            version: snapshot.version,
+            limits: snapshot.limits.iter().len(),
+            overrides_in_files: counts.in_files,
+            overrides_at_run_time: counts.at_run_time,
+            durable: counts.durable,
             state: self.state.as_ref().map(|folder| folder.display().to_string()),
             files: self.house.files().names(),
         }
@@ -161,17 +113,4 @@ fn named(by_limit: &ByLimit) -> (BTreeMap<String, Rulings>, Rulings) {
         }
     }
     (limits, others)
-}
-
-impl Attempts {
-    pub(crate) fn count<T, E>(&self, result: Result<T, E>) -> Result<T, E> {
-        let counter = if result.is_ok() { &self.done } else { &self.failed };
-        counter.fetch_add(1, Ordering::Relaxed);
-        result
-    }
-
-    pub(crate) fn tries(&self) -> Tries {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Tries { done: load(&self.done), failed: load(&self.failed) }
-    }
 }

@@ -1,6 +1,6 @@
 //! The state directory: what was spent, saved so that a restart forgets nothing.
 //!
-//! There is one file, `state`. A new one is written beside it and takes its place only when it is
+//! What was spent is in one file, `state`. A new one is written beside it and takes its place only when it is
 //! whole and on the disk, so whenever the process ends there is one whole file. A file that is
 //! damaged all the same is set aside for a person to look at, and the server starts without it.
 
@@ -46,6 +46,12 @@ pub enum StateError {
     Taken { folder: PathBuf },
     #[error("restoring what was spent from the state directory {}", folder.display())]
     Restore { folder: PathBuf, source: RestoreError },
+    #[error(
+        "overrides.json in the state directory {} is of version {version}, which this program does \
+         not know: start the program that wrote it, or move the file away",
+        folder.display()
+    )]
+    Overrides { folder: PathBuf, version: u32 },
 }
 
 impl StateDir {
@@ -64,7 +70,6 @@ impl StateDir {
         Ok(Self { folder: folder.into(), writing: Mutex::default(), _lock: lock })
     }
 
-    /// Where it is.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -158,8 +163,8 @@ fn read(file: File, limits: &Limits, shares: Shares, at: Moment) -> Result<Store
     })
 }
 
-/// A file that nobody else may read: it holds the secret that keys are hashed with.
-fn private_file() -> OpenOptions {
+/// A file that nobody else may read: it holds the secret that keys are hashed with, or names.
+pub(crate) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create(true).mode(0o600);
     options

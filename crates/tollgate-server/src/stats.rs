@@ -128,7 +128,7 @@ pub struct Busiest {
 pub struct Configured {
     /// Since when, in seconds since 1970.
     pub since: f64,
-    /// Grows whenever something else comes into force; 1 at the start.
+    /// How often something else has come into force since the start: other files, or an override.
     pub version: u64,
     /// How many limits there are, with buckets.
     pub limits: usize,
@@ -136,9 +136,9 @@ pub struct Configured {
     pub overrides_in_files: usize,
     /// How many overrides were made at run time.
     pub overrides_at_run_time: usize,
-    /// Whether what was spent outlives the process.
+    /// Whether overrides that were made at run time outlive the process.
     pub durable: bool,
-    /// Where it is saved.
+    /// Where what was spent is saved, and they are.
     pub state: Option<String>,
     /// The files, and the starters in place of those that are not there.
     pub files: Vec<String>,

@@ -5,12 +5,14 @@ use std::net::{TcpListener, UdpSocket};
 use std::sync::mpsc::Sender;
 
 use tokio::runtime;
+use tokio::sync::oneshot;
 use tokio::task::{JoinSet, LocalSet};
 use tollgate_protocol::{bucket, throttr, udp};
 
+use crate::http::Http;
 use crate::transport::{Datagrams, Streams, Street};
 
-/// What a worker serves.
+/// What a worker serves besides HTTP.
 #[derive(Default)]
 pub(crate) struct Doors {
     pub(crate) udp: Option<(Datagrams<udp::Door>, UdpSocket)>,
@@ -18,16 +20,18 @@ pub(crate) struct Doors {
     pub(crate) throttr: Option<(Streams<throttr::Door>, TcpListener)>,
 }
 
-/// Starts a worker, which says on `done` when it has ended.
+/// Starts a worker, which serves HTTP at once and the other doors when they come, and says on `done`
+/// when it has ended.
 pub(crate) fn start(
     index: usize,
-    doors: Doors,
+    http: Option<(Http, TcpListener)>,
+    doors: oneshot::Receiver<Doors>,
     street: Street,
     done: Sender<()>,
 ) -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name(format!("worker {index}")).spawn(move || {
-        let served = LocalSet::new().block_on(&runtime, serve(index, doors, street));
+        let served = LocalSet::new().block_on(&runtime, serve(index, http, doors, street));
         if let Err(error) = served {
             tracing::error!(worker = index, %error, "the worker cannot use its sockets");
         }
@@ -37,8 +41,19 @@ pub(crate) fn start(
     Ok(())
 }
 
-async fn serve(index: usize, doors: Doors, street: Street) -> io::Result<()> {
+async fn serve(
+    index: usize,
+    http: Option<(Http, TcpListener)>,
+    doors: oneshot::Receiver<Doors>,
+    street: Street,
+) -> io::Result<()> {
     let mut open = JoinSet::new();
+    if let Some((http, listener)) = http {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        open.spawn_local(http.serve(listener, street.clone(), index));
+    }
+    // If they never come, the server could not start, and is going away.
+    let doors = doors.await.unwrap_or_default();
     if let Some((datagrams, socket)) = doors.udp {
         let socket = tokio::net::UdpSocket::from_std(socket)?;
         open.spawn_local(datagrams.serve(socket, street.clone(), index));

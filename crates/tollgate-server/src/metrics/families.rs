@@ -36,10 +36,11 @@ impl Scrape {
             "1 while requests are answered, 0 from when the end begins",
             &is_ready,
         )?;
-        let configured = &self.configured;
-        let since = configured.since.as_secs_f64();
+        let since = self.configured_secs;
         families.gauge("configured_time_seconds", "Since when it does what it does now", &since)?;
-        families.gauge("configured_limits", "Limits and buckets in force", &configured.limits)?;
+        families.gauge("configured_limits", "Limits and buckets in force", &self.limits)?;
+        let overrides = self.overrides.iter().map(|(it, count)| ([("source", *it)], *count));
+        families.gauges("configured_overrides", "Overrides there are", overrides)?;
         let reloads = [self.reloads.done, self.reloads.failed];
         families.results(
             "reloads",
@@ -76,7 +77,7 @@ impl Scrape {
         )?;
         let answers = self.doors.iter().flat_map(|(door, counts, _)| {
             let verdicts = [("allowed", counts.allowed), ("denied", counts.denied)];
-            verdicts.map(|(verdict, count)| ([("door", door.name()), ("verdict", verdict)], count))
+            verdicts.map(|(verdict, count)| ([("door", *door), ("verdict", verdict)], count))
         });
         families.counters(
             "requests_answered",
@@ -128,7 +129,7 @@ impl Scrape {
         let bounds = BOUNDS.iter().map(|bound| *bound as f64 / 1e9).chain([f64::MAX]);
         for (door, _, took) in &self.doors {
             let buckets: Vec<(f64, u64)> = bounds.clone().zip(took.buckets).collect();
-            let labels = [("door", door.name())];
+            let labels = [("door", *door)];
             let mut encoder = encoder.encode_family(&labels)?;
             let sum = took.nanos as f64 / 1e9;
             encoder.encode_histogram::<NoLabelSet>(sum, took.requests(), &buckets, None)?;
@@ -155,7 +156,7 @@ impl Scrape {
     }
 
     fn by_door(&self, count: fn(&DoorStats) -> u64) -> impl Iterator<Item = (DoorLabel, u64)> {
-        self.doors.iter().map(move |(door, counts, _)| ([("door", door.name())], count(counts)))
+        self.doors.iter().map(move |(door, counts, _)| ([("door", *door)], count(counts)))
     }
 }
 

@@ -15,9 +15,8 @@ use prometheus_client::registry::Registry;
 use tollgate::store::Held;
 
 use crate::counters::DoorStats;
-use crate::house::Configured;
 use crate::latency::Took;
-use crate::readings::Readings;
+use crate::office::Office;
 use crate::seen::{ByDoor, ByLimit, Door, Rulings};
 use crate::stats::Tries;
 
@@ -53,11 +52,13 @@ struct Told {
 pub(crate) struct Scrape {
     by_limit: ByLimit,
     decisions: Vec<Decisions>,
-    doors: Vec<(Door, DoorStats, Took)>,
+    doors: Vec<(&'static str, DoorStats, Took)>,
     stores: [(&'static str, Held); 3],
     reloads: Tries,
     saves: Tries,
-    configured: Configured,
+    limits: usize,
+    overrides: [(&'static str, usize); 2],
+    configured_secs: f64,
     started_secs: f64,
     uptime_secs: f64,
     is_ready: bool,
@@ -88,21 +89,24 @@ impl Metrics {
 
 impl Scrape {
     /// Reads everything once.
-    pub(crate) fn new(readings: &Readings) -> Self {
-        let house = &readings.house;
-        let uptime: Duration = readings.time.now().since(readings.started).into();
-        let doors = readings.listening.iter();
+    pub(crate) fn new(office: &Office) -> Self {
+        let house = &office.house;
+        let (snapshot, counts) = (house.standing.load(), house.standing.counts());
+        let uptime: Duration = office.time.now().since(office.started).into();
+        let doors = office.listening().iter();
         Self {
             by_limit: house.observatory.by_limit(),
             decisions: Vec::new(),
             doors: doors.map(|it| (it.door, it.counters.stats(), it.counters.took())).collect(),
             stores: house.stores.held(),
-            reloads: readings.reloads.tries(),
-            saves: readings.saves.tries(),
-            configured: house.configured(),
-            started_secs: readings.started.as_secs_f64(),
+            reloads: office.reloads.tries(),
+            saves: office.saves.tries(),
+            limits: snapshot.limits.iter().len(),
+            overrides: [("file", counts.in_files), ("run-time", counts.at_run_time)],
+            configured_secs: snapshot.since.as_secs_f64(),
+            started_secs: office.started.as_secs_f64(),
             uptime_secs: uptime.as_secs_f64(),
-            is_ready: readings.is_ready(),
+            is_ready: office.is_ready(),
         }
     }
 }

@@ -19,6 +19,7 @@ const METRICS_BYTES_MAX: usize = 200 << 10;
 fn server() -> Server {
     let mut settings = Settings::default();
     let free = Some("127.0.0.1:0".parse().unwrap());
+    settings.http.listen = free;
     settings.udp.listen = free;
     settings.bucket.stream.listen = free;
     settings.throttr.stream.listen = free;
@@ -83,7 +84,7 @@ fn value_end(value: &str) -> Option<usize> {
 }
 
 fn scrape(server: &Server, by_limit: ByLimit) -> Scrape {
-    Scrape { by_limit, ..Scrape::new(server.readings()) }
+    Scrape { by_limit, ..Scrape::new(server.office()) }
 }
 
 fn by_limit(names: impl Iterator<Item = String>, count: u64) -> ByLimit {
@@ -110,7 +111,7 @@ fn the_longest_text_stays_within_its_bound() {
     counts.requests = u64::MAX;
     took.buckets.fill(u64::MAX / 32);
     took.nanos = u64::MAX;
-    scrape.doors = Door::ALL.map(|door| (door, counts, took)).to_vec();
+    scrape.doors = Door::ALL.map(|door| (door.name(), counts, took)).to_vec();
     let text = Metrics::default().text(scrape);
     assert!(text.len() <= METRICS_BYTES_MAX, "{}", text.len());
     assert!(text.len() > METRICS_DECISIONS_BYTES_MAX, "{}", text.len());
@@ -155,7 +156,7 @@ fn the_values_of_labels_are_escaped() {
 #[test]
 fn a_million_ids_do_not_make_the_text_longer() {
     let server = server();
-    let witness = server.readings().house.observatory.witness(Door::Udp);
+    let witness = server.office().house.observatory.witness(Door::Udp);
     let source = Source { name: "limits.yaml", text: "A: {burst: 1, count: 1, period: 1h}" };
     let limiter = Limiter::new(Limits::parse(&source, None).unwrap()).unwrap().witnessed(witness);
     let mut id = String::new();
@@ -184,7 +185,7 @@ fn no_counter_goes_down_while_requests_and_reloads_go_on() {
     const SCRAPES: usize = 60;
     let server = server();
     let is_done = AtomicBool::new(false);
-    let house = &server.readings().house;
+    let house = &server.office().house;
     thread::scope(|scope| {
         for door in [Door::Udp, Door::Http] {
             let (limiter, is_done) =

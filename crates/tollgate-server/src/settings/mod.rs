@@ -17,7 +17,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 pub use table::{SETTINGS, Setting};
-pub use value::{ControlSetting, Level, ValueError};
+pub use value::{ControlSetting, Level, Role, ValueError, XRateLimit};
 
 /// The settings file that says what is built in: the reference page.
 pub const DEFAULT_FILE: &str = include_str!("tollgate.yaml");
@@ -25,6 +25,8 @@ pub const DEFAULT_FILE: &str = include_str!("tollgate.yaml");
 /// Where the server listens and what it reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// The HTTP door.
+    pub http: HttpSettings,
     /// The UDP rate limiter.
     pub udp: UdpSettings,
     /// The token-bucket server.
@@ -51,6 +53,57 @@ pub struct Settings {
     pub control: ControlSetting,
     /// How the log is written.
     pub log: LogSettings,
+}
+
+/// Settings of the HTTP door.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpSettings {
+    /// Where it listens.
+    pub listen: Option<std::net::SocketAddr>,
+    /// Who may connect; everybody who can reach it if this is empty.
+    pub allow: Vec<IpNet>,
+    /// How many connections there may be.
+    pub connections: usize,
+    /// How many of them from one address.
+    pub connections_per_source: usize,
+    /// How many requests one HTTP/2 connection may have at once.
+    pub streams: u32,
+    /// How long the head of the next request may take.
+    pub header_time: Duration,
+    /// How many bytes it may have.
+    pub header_bytes: u32,
+    /// How long a body may take.
+    pub body_time: Duration,
+    /// How many bytes it may have.
+    pub body_bytes: usize,
+    /// How long a client may leave its answers unread.
+    pub stall: Duration,
+    /// Whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Whether `X-RateLimit-*` is sent too, and how.
+    pub x_ratelimit: XRateLimit,
+    /// Who may do what.
+    pub tokens: Option<PathBuf>,
+    /// The same text from the environment.
+    pub tokens_text: Option<SecretText>,
+    /// The certificate, and those above it.
+    pub tls_cert: Option<PathBuf>,
+    /// Its key.
+    pub tls_key: Option<PathBuf>,
+    /// Who signs the certificates that clients must have.
+    pub client_ca: Option<PathBuf>,
+    /// What a client may do that has a certificate and no token.
+    pub client_role: Role,
+}
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretText(pub String);
+
+impl std::fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretText(..)")
+    }
 }
 
 /// Settings of the UDP door.
@@ -121,6 +174,7 @@ const LOOPBACK: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCA
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            http: HttpSettings::default(),
             udp: UdpSettings {
                 listen: Some((LOOPBACK, 2000).into()),
                 allow: Vec::new(),
@@ -148,6 +202,31 @@ impl Default for Settings {
             watch: Some(Duration::from_secs(1)),
             control: ControlSetting::Auto,
             log: LogSettings { json: false, level: Level::Info },
+        }
+    }
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            listen: Some((LOOPBACK, 8080).into()),
+            allow: Vec::new(),
+            connections: 16_384,
+            connections_per_source: 8_192,
+            streams: 128,
+            header_time: Duration::from_secs(30),
+            header_bytes: 16 << 10,
+            body_time: Duration::from_secs(10),
+            body_bytes: 256 << 10,
+            stall: Duration::from_secs(10),
+            trusted_proxies: Vec::new(),
+            x_ratelimit: XRateLimit::Off,
+            tokens: None,
+            tokens_text: None,
+            tls_cert: None,
+            tls_key: None,
+            client_ca: None,
+            client_role: Role::Decide,
         }
     }
 }

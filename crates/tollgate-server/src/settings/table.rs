@@ -15,6 +15,14 @@ const MEMORY_MIN: usize = 4 << 20;
 // A read must hold whole requests, and what some clients send behind them.
 const OUTPUT_MIN: usize = 64 << 10;
 const LINE_MIN: usize = 64;
+/// The most requests that an HTTP/2 connection has at once.
+const STREAMS_MAX: usize = 1 << 16;
+/// The longest head of a request, and the shortest that a browser can do with.
+const HEADER_MAX: usize = 1 << 20;
+const HEADER_MIN: usize = 4 << 10;
+/// The longest body, and the shortest that a large transaction can do with.
+const BODY_MAX: usize = 64 << 20;
+const BODY_MIN: usize = 4 << 10;
 
 /// One setting.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +82,43 @@ macro_rules! settings {
 }
 
 settings! {
+    "http.listen" "http" "HTTP" "ADDR|off" "Where the HTTP API and the page listen"
+        => |s, text| value::address(text).map(|it| s.http.listen = it);
+    "http.tokens" "http-tokens" "HTTP_TOKENS" "FILE" "Who may do what: a file of `NAME ROLE TOKEN`" path ["none"]
+        => |s, text| value::path(text, "none").map(|it| s.http.tokens = it);
+    "http.tls_cert" "http-tls-cert" "HTTP_TLS_CERT" "FILE" "Its certificate, for https" path ["off"]
+        => |s, text| value::path(text, "off").map(|it| s.http.tls_cert = it);
+    "http.tls_key" "http-tls-key" "HTTP_TLS_KEY" "FILE" "The key of its certificate" path ["off"]
+        => |s, text| value::path(text, "off").map(|it| s.http.tls_key = it);
+    "http.client_ca" "http-client-ca" "HTTP_CLIENT_CA" "FILE" "Who signs the certificates that clients must have"
+        path ["off"]
+        => |s, text| value::path(text, "off").map(|it| s.http.client_ca = it);
+    "http.client_role" "http-client-role" "HTTP_CLIENT_ROLE" "ROLE" "What clients with a certificate may do"
+        => |s, text| value::role(text).map(|it| s.http.client_role = it);
+    "http.allow" "http-allow" "HTTP_ALLOW" "NETS" "Who may connect to it"
+        => |s, text| value::networks(text).map(|it| s.http.allow = it);
+    "http.trusted_proxies" "http-trusted-proxies" "HTTP_TRUSTED_PROXIES" "NETS" "Whose X-Forwarded-For is believed"
+        => |s, text| value::networks(text).map(|it| s.http.trusted_proxies = it);
+    "http.x_ratelimit" "http-x-ratelimit" "HTTP_X_RATELIMIT" "FORM" "Send X-RateLimit-* too, with Reset in this form"
+        => |s, text| value::x_ratelimit(text).map(|it| s.http.x_ratelimit = it);
+    "http.connections" "http-connections" "HTTP_CONNECTIONS" "N" "How many connections it has at most"
+        => |s, text| value::number(text, CONNECTIONS_MAX).map(|it| s.http.connections = it);
+    "http.connections_per_source" "http-connections-per-source" "HTTP_CONNECTIONS_PER_SOURCE" "N"
+        "How many of them from one address"
+        => |s, text| value::number(text, CONNECTIONS_MAX).map(|it| s.http.connections_per_source = it);
+    "http.streams" "http-streams" "HTTP_STREAMS" "N" "How many requests an HTTP/2 connection may have at once"
+        => |s, text| number(text, STREAMS_MAX).map(|it| s.http.streams = it);
+    "http.header_time" "http-header-time" "HTTP_HEADER_TIME" "DURATION" "How long the head of the next request may take"
+        => |s, text| value::length(text).map(|it| s.http.header_time = it);
+    "http.header_bytes" "http-header-bytes" "HTTP_HEADER_BYTES" "SIZE" "How long it may be"
+        => |s, text| value::size(text, HEADER_MIN, HEADER_MAX).map(|it| s.http.header_bytes = saturating(it));
+    "http.body_time" "http-body-time" "HTTP_BODY_TIME" "DURATION" "How long a body may take"
+        => |s, text| value::length(text).map(|it| s.http.body_time = it);
+    "http.body_bytes" "http-body-bytes" "HTTP_BODY_BYTES" "SIZE" "How long it may be"
+        => |s, text| value::size(text, BODY_MIN, BODY_MAX).map(|it| s.http.body_bytes = it);
+    "http.stall" "http-stall" "HTTP_STALL" "DURATION" "How long a client may leave its answers unread"
+        => |s, text| value::length(text).map(|it| s.http.stall = it);
+
     "udp.listen" "udp" "UDP" "ADDR|off" "Where the UDP rate limiter listens"
         => |s, text| value::address(text).map(|it| s.udp.listen = it);
     "udp.rules" "rules" "RULES" "FILE" "The rules of the UDP rate limiter" path ["starter"]
@@ -148,6 +193,14 @@ settings! {
         => |s, text| value::is_json(text).map(|it| s.log.json = it);
     "log.level" "log-level" "LOG_LEVEL" "LEVEL" "What is worth a line in the log"
         => |s, text| value::level(text).map(|it| s.log.level = it);
+}
+
+fn number(text: &str, max: usize) -> Result<u32, ValueError> {
+    value::number(text, max).map(saturating)
+}
+
+fn saturating(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 fn allow(stream: &mut StreamSettings, text: &str) -> Result<(), ValueError> {

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use tollgate::limits::Source;
 
-use super::{DEFAULT_FILE, SETTINGS, Settings};
+use super::{DEFAULT_FILE, Role, SETTINGS, Settings, XRateLimit, value};
 
 fn parse(text: &str) -> Result<Settings, String> {
     let mut settings = Settings::default();
@@ -143,4 +143,29 @@ fn everything_wrong_is_told_at_its_place() {
     assert!(parse("- a").is_err());
     assert!(parse("off").is_err());
     assert!(parse("limits: [a, {b: c}]").is_err());
+}
+
+#[test]
+fn the_words_of_http_settings_are_read_and_others_refused() {
+    let dialects = [
+        ("off", XRateLimit::Off),
+        ("seconds", XRateLimit::Seconds),
+        ("unix", XRateLimit::Unix),
+        ("unix-ms", XRateLimit::UnixMs),
+        ("iso8601", XRateLimit::Iso8601),
+    ];
+    for (text, dialect) in dialects {
+        assert_eq!(value::x_ratelimit(text), Ok(dialect));
+    }
+    assert!(value::x_ratelimit("Unix").unwrap_err().to_string().contains("`unix-ms`"));
+    for role in [Role::Decide, Role::Read, Role::Admin] {
+        assert_eq!(value::role(role.name()), Ok(role));
+        assert!(Role::Admin.may(role) && role.may(role));
+        assert_eq!(role.may(Role::Admin), role == Role::Admin);
+    }
+    assert!(!Role::Decide.may(Role::Read) && !Role::Read.may(Role::Decide));
+    assert_eq!(
+        value::role("root").unwrap_err().to_string(),
+        "expected `decide`, `read` or `admin`"
+    );
 }

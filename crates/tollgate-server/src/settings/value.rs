@@ -51,6 +51,56 @@ impl ControlSetting {
     }
 }
 
+/// Whether `X-RateLimit-*` is sent, and what `X-RateLimit-Reset` counts. There never was a
+/// standard, so clients differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XRateLimit {
+    /// None of them is sent.
+    #[default]
+    Off,
+    /// Seconds from now.
+    Seconds,
+    /// Seconds since 1970.
+    Unix,
+    /// Milliseconds since 1970.
+    UnixMs,
+    /// A date, such as `2026-12-01T00:00:00Z`.
+    Iso8601,
+}
+
+/// What somebody may ask of the server over HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// To decide: spend, check, refund and reset.
+    Decide,
+    /// To look at limits, buckets and counters.
+    Read,
+    /// Everything, also to change overrides.
+    Admin,
+}
+
+impl Role {
+    /// The role of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Decide, Self::Read, Self::Admin].into_iter().find(|role| role.name() == name)
+    }
+
+    /// Its name, as it is written in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Decide => "decide",
+            Self::Read => "read",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// Whether it suffices where `needed` is needed. Who may decide may not look, nor the other
+    /// way round: a service that asks has no business with the ids of others.
+    pub fn may(self, needed: Self) -> bool {
+        self == Self::Admin || self == needed
+    }
+}
+
 /// Why a text is not the value of a setting: what was expected instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}")]
@@ -203,5 +253,24 @@ pub(super) fn is_json(text: &str) -> Parsed<bool> {
         "text" => Ok(false),
         "json" => Ok(true),
         _ => refuse("`text` or `json`"),
+    }
+}
+
+/// Which dialect of `X-RateLimit-*` is spoken.
+pub(super) fn x_ratelimit(text: &str) -> Parsed<XRateLimit> {
+    match text {
+        "off" => Ok(XRateLimit::Off),
+        "seconds" => Ok(XRateLimit::Seconds),
+        "unix" => Ok(XRateLimit::Unix),
+        "unix-ms" => Ok(XRateLimit::UnixMs),
+        "iso8601" => Ok(XRateLimit::Iso8601),
+        _ => refuse("`off`, `seconds`, `unix`, `unix-ms` or `iso8601`"),
+    }
+}
+
+pub(super) fn role(text: &str) -> Parsed<Role> {
+    match Role::named(text) {
+        Some(role) => Ok(role),
+        None => refuse("`decide`, `read` or `admin`"),
     }
 }

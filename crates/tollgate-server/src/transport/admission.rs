@@ -8,8 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ipnet::IpNet;
 use parking_lot::Mutex;
 
-use crate::settings::StreamSettings;
-
 /// The bounds of one door, over all workers.
 #[derive(Debug)]
 pub(crate) struct Admission {
@@ -28,11 +26,11 @@ pub(crate) struct Admitted {
 }
 
 impl Admission {
-    pub(crate) fn new(settings: &StreamSettings) -> Self {
+    pub(crate) fn new(allow: &[IpNet], connections_max: usize, per_source_max: usize) -> Self {
         Self {
-            allow: settings.allow.clone(),
-            connections_max: settings.connections,
-            per_source_max: settings.connections_per_source,
+            allow: allow.to_vec(),
+            connections_max,
+            per_source_max,
             open: AtomicUsize::new(0),
             sources: Mutex::default(),
         }
@@ -89,13 +87,8 @@ mod tests {
     use super::*;
 
     fn admission(connections: usize, per_source: usize, allow: &[&str]) -> Arc<Admission> {
-        Arc::new(Admission {
-            allow: allow.iter().map(|net| net.parse().unwrap()).collect(),
-            connections_max: connections,
-            per_source_max: per_source,
-            open: AtomicUsize::new(0),
-            sources: Mutex::default(),
-        })
+        let allow: Vec<IpNet> = allow.iter().map(|net| net.parse().unwrap()).collect();
+        Arc::new(Admission::new(&allow, connections, per_source))
     }
 
     #[test]

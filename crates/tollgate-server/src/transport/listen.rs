@@ -33,6 +33,17 @@ pub enum ListenError {
         /// Where it would listen.
         address: SocketAddr,
     },
+    /// Anybody could reach the HTTP door, and need not say who he is.
+    #[error(
+        "the http door would listen on {address}, which is not loopback, and let everybody do \
+         everything: give it tokens with --http-tokens (a file of lines NAME ROLE TOKEN), or ask \
+         for certificates with --http-client-ca, or set http.tokens or http.client_ca in \
+         tollgate.yaml"
+    )]
+    Unguarded {
+        /// Where it would listen.
+        address: SocketAddr,
+    },
     /// The system refuses.
     #[error("the {door} door cannot listen on {address}")]
     Bind {
@@ -52,12 +63,17 @@ pub(crate) fn tcp(
     allow: &[IpNet],
     workers: usize,
 ) -> Result<Listening<TcpListener>, ListenError> {
-    let open = |address| {
-        let socket = stream_socket(address)?;
-        socket.listen(BACKLOG)?;
-        Ok(socket)
-    };
-    listen(door, address, allow, workers, Type::STREAM, open)
+    refuse_open(door, address, allow)?;
+    open_all(door, address, workers, Type::STREAM, listening_socket)
+}
+
+/// Opens TCP sockets of a door that sees to it itself who may do what.
+pub(crate) fn guarded_tcp(
+    door: &'static str,
+    address: SocketAddr,
+    workers: usize,
+) -> Result<Listening<TcpListener>, ListenError> {
+    open_all(door, address, workers, Type::STREAM, listening_socket)
 }
 
 /// Opens UDP sockets. Refuses an address that others can reach without a list of who may.
@@ -75,20 +91,28 @@ pub(crate) fn udp(
         let _ = socket.set_send_buffer_size(UDP_BUFFER_BYTES);
         Ok(socket)
     };
-    listen(door, address, allow, workers, Type::DGRAM, open)
+    refuse_open(door, address, allow)?;
+    open_all(door, address, workers, Type::DGRAM, open)
 }
 
-fn listen<S: From<Socket>>(
+fn refuse_open(
     door: &'static str,
     address: SocketAddr,
     allow: &[IpNet],
+) -> Result<(), ListenError> {
+    if allow.is_empty() && !address.ip().to_canonical().is_loopback() {
+        return Err(ListenError::Open { door, address });
+    }
+    Ok(())
+}
+
+fn open_all<S: From<Socket>>(
+    door: &'static str,
+    address: SocketAddr,
     workers: usize,
     kind: Type,
     open: impl Fn(SocketAddr) -> io::Result<Socket>,
 ) -> Result<Listening<S>, ListenError> {
-    if allow.is_empty() && !address.ip().to_canonical().is_loopback() {
-        return Err(ListenError::Open { door, address });
-    }
     let open_all = || {
         refuse_taken(address, kind)?;
         let first = open(address)?;
@@ -117,10 +141,11 @@ fn refuse_taken(address: SocketAddr, kind: Type) -> io::Result<()> {
     Ok(())
 }
 
-fn stream_socket(address: SocketAddr) -> io::Result<Socket> {
+fn listening_socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = shared_socket(address, Type::STREAM)?;
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
     Ok(socket)
 }
 

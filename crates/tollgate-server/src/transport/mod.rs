@@ -1,5 +1,6 @@
 //! Sockets: one loop for streams and one for datagrams, whatever the door.
 
+mod accept;
 mod admission;
 mod batch;
 mod datagram;
@@ -12,10 +13,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tollgate::{Clock, Moment};
 
+pub(crate) use accept::{Entrance, Guest};
 pub(crate) use admission::Admission;
 pub(crate) use datagram::Datagrams;
 pub use listen::ListenError;
-pub(crate) use listen::{tcp, udp};
+pub(crate) use listen::{guarded_tcp, tcp, udp};
 pub(crate) use request_log::RequestLog;
 pub(crate) use stream::Streams;
 

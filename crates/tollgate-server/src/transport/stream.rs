@@ -7,7 +7,6 @@
 
 use std::cell::RefCell;
 use std::io::{self, Read};
-use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,14 +15,13 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinSet, yield_now};
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 use tollgate::Moment;
 use tollgate_protocol::{Counts, Flow, StreamDoor};
 
 use super::Street;
-use super::admission::{Admission, Admitted};
-use crate::counters::{Counters, WorkerCounters};
+use super::accept::{Entrance, Guest};
 use crate::settings::StreamSettings;
 
 /// How much is read at once, at most.
@@ -36,15 +34,11 @@ const LINGER: Duration = Duration::from_secs(1);
 const UNDERWAY_BYTES_MAX: usize = 16 << 20;
 /// A connection on which nothing comes for this long has nothing on its way.
 const QUIET: Duration = Duration::from_millis(100);
-/// How long the server waits before it accepts again when it has run out of files.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A door for streams, with what its loop needs.
 pub(crate) struct Streams<D> {
-    pub(crate) name: &'static str,
     pub(crate) door: Arc<D>,
-    pub(crate) admission: Arc<Admission>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) entrance: Entrance,
     pub(crate) settings: StreamSettings,
 }
 
@@ -52,10 +46,8 @@ pub(crate) struct Streams<D> {
 impl<D> Clone for Streams<D> {
     fn clone(&self) -> Self {
         Self {
-            name: self.name,
             door: Arc::clone(&self.door),
-            admission: Arc::clone(&self.admission),
-            counters: Arc::clone(&self.counters),
+            entrance: self.entrance.clone(),
             settings: self.settings.clone(),
         }
     }
@@ -65,7 +57,6 @@ impl<D> Clone for Streams<D> {
 struct Worker<D> {
     streams: Streams<D>,
     street: Street,
-    index: usize,
     buffers: RefCell<Buffers>,
 }
 
@@ -82,73 +73,31 @@ impl<D: StreamDoor> Streams<D> {
         let read_bytes = (self.settings.output_bytes / D::REPLY_BYTES_PER_BYTE).max(1);
         let input = vec![0; read_bytes.min(READ_BYTES_MAX)];
         let buffers = RefCell::new(Buffers { input, output: Vec::new() });
-        let worker = Rc::new(Worker { streams: self, street, index, buffers });
-        let mut connections = JoinSet::new();
-        let mut draining = pin!(worker.street.draining());
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut draining => break,
-                Some(_) = connections.join_next() => {}
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, peer)) => worker.admit(stream, peer.ip(), &mut connections),
-                    Err(error) => worker.cannot_accept(&error).await,
-                },
-            }
-        }
-        worker.admit_the_rest(listener, &mut connections);
-        while connections.join_next().await.is_some() {}
+        let entrance = self.entrance.clone();
+        let worker = Rc::new(Worker { streams: self, street: street.clone(), buffers });
+        let converse = |stream, guest| Rc::clone(&worker).converse(stream, guest);
+        entrance.serve(listener, &street, index, converse).await;
     }
 }
 
 impl<D: StreamDoor> Worker<D> {
-    fn admit(self: &Rc<Self>, stream: TcpStream, source: IpAddr, connections: &mut JoinSet<()>) {
-        let counters = self.streams.counters.worker(self.index);
-        let Some(admitted) = self.streams.admission.admit(source) else {
-            counters.refused();
-            tracing::debug!(door = self.streams.name, %source, "connection refused");
-            return;
-        };
-        counters.accepted();
-        connections.spawn_local(Rc::clone(self).converse(stream, admitted));
-    }
-
-    /// Clients that are connected but not yet accepted may have sent their requests too. The system
-    /// is asked itself: the runtime may not have heard of them yet.
-    fn admit_the_rest(self: &Rc<Self>, listener: TcpListener, connections: &mut JoinSet<()>) {
-        let Ok(listener) = listener.into_std() else { return };
-        while let Ok((stream, peer)) = listener.accept() {
-            let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-            if let Ok(stream) = stream {
-                self.admit(stream, peer.ip(), connections);
-            }
-        }
-    }
-
-    async fn cannot_accept(&self, error: &io::Error) {
-        tracing::warn!(door = self.streams.name, %error, "cannot accept a connection");
-        sleep(ACCEPT_PAUSE).await;
-    }
-
     /// One connection, from its first byte to its last.
-    async fn converse(self: Rc<Self>, stream: TcpStream, admitted: Admitted) {
-        let counters = self.streams.counters.worker(self.index);
-        let _open = Open(counters);
-        match self.answer(&stream).await {
+    async fn converse(self: Rc<Self>, stream: TcpStream, guest: Guest) {
+        match self.answer(&stream, &guest).await {
             // A client that has gone away is no accident.
             Ok(()) | Err(Ended::Gone) => {}
             Err(Ended::Stalled) => {
-                counters.dropped(1);
+                guest.counters().dropped(1);
                 tracing::info!(
-                    door = self.streams.name,
-                    source = %admitted.source(),
+                    door = self.streams.entrance.name,
+                    source = %guest.source(),
                     "connection dropped: its client does not read"
                 );
             }
         }
     }
 
-    async fn answer(&self, stream: &TcpStream) -> Result<(), Ended> {
+    async fn answer(&self, stream: &TcpStream, guest: &Guest) -> Result<(), Ended> {
         stream.set_nodelay(true).map_err(|_| Ended::Gone)?;
         let mut session = D::Session::default();
         let mut draining = pin!(self.street.draining());
@@ -159,12 +108,12 @@ impl<D: StreamDoor> Worker<D> {
             tokio::select! {
                 biased;
                 () = &mut draining => {
-                    self.answer_the_rest(stream, &mut session).await?;
+                    self.answer_the_rest(stream, guest, &mut session).await?;
                     break;
                 }
                 ready = stream.readable() => {
                     ready.map_err(|_| Ended::Gone)?;
-                    match self.step(stream, &mut session, Hear::Told).await? {
+                    match self.step(stream, guest, &mut session, Hear::Told).await? {
                         Step::Went { now, .. } => {
                             heard_at = now;
                             // Whoever sends without a pause leaves the others their turn.
@@ -192,12 +141,13 @@ impl<D: StreamDoor> Worker<D> {
     async fn answer_the_rest(
         &self,
         stream: &TcpStream,
+        guest: &Guest,
         session: &mut D::Session,
     ) -> Result<(), Ended> {
         let heard_until = self.street.time.now().after(LINGER.into());
         let mut heard_bytes = 0;
         loop {
-            match self.step(stream, session, Hear::Ask).await? {
+            match self.step(stream, guest, session, Hear::Ask).await? {
                 Step::Went { now, bytes } => {
                     heard_bytes += bytes;
                     // Who sends on and on is not listened to for ever, but what both systems may
@@ -219,6 +169,7 @@ impl<D: StreamDoor> Worker<D> {
     async fn step(
         &self,
         stream: &TcpStream,
+        guest: &Guest,
         session: &mut D::Session,
         hear: Hear,
     ) -> Result<Step, Ended> {
@@ -237,11 +188,10 @@ impl<D: StreamDoor> Worker<D> {
                 Err(_) => return Err(Ended::Gone),
             };
             output.clear();
-            let (flow, requests) = self.decide(session, &input[..read], now, output);
+            let (flow, requests) = self.decide(guest, session, &input[..read], now, output);
             let rest = write_now(stream, output)?;
             // What the client does not take at once is not our time.
-            let time = self.street.time.now().since(now);
-            self.streams.counters.worker(self.index).took(time, requests);
+            guest.counters().took(self.street.time.now().since(now), requests);
             (flow, read, rest)
         };
         if let Some(rest) = rest {
@@ -253,6 +203,7 @@ impl<D: StreamDoor> Worker<D> {
     /// Answers what was read. Returns how many requests that were.
     fn decide(
         &self,
+        guest: &Guest,
         session: &mut D::Session,
         bytes: &[u8],
         now: Moment,
@@ -266,7 +217,7 @@ impl<D: StreamDoor> Worker<D> {
         } else {
             door.receive(session, bytes, now, output, &mut counts)
         };
-        self.streams.counters.worker(self.index).add(&counts);
+        guest.counters().add(&counts);
         (flow, counts.requests)
     }
 
@@ -312,15 +263,6 @@ enum Hear {
     Told,
     /// The system is asked: the runtime may not have heard of it yet.
     Ask,
-}
-
-/// A connection that counts as open as long as this lives.
-struct Open<'a>(&'a WorkerCounters);
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        self.0.closed();
-    }
 }
 
 enum Step {

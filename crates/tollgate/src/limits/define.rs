@@ -140,7 +140,7 @@ impl Limits {
     }
 
     /// What is limited under `name`, unless it is a bucket.
-    fn limit_mut(&mut self, name: &str) -> Result<&mut NamedLimit, DefineError> {
+    pub(super) fn limit_mut(&mut self, name: &str) -> Result<&mut NamedLimit, DefineError> {
         let place = self.places.get(name).and_then(|place| self.names.get_mut(*place));
         let named = place.ok_or_else(|| DefineError::Undefined { name: name.into() })?;
         if named.is_bucket { Err(DefineError::Bucket { name: name.into() }) } else { Ok(named) }

@@ -17,6 +17,8 @@ pub const ID_BYTES_MAX: usize = 512;
 
 /// The longest `u64` has twenty digits.
 const REG_ID_BYTES_MAX: usize = 20;
+/// How many digits the hash of a list of domains has.
+const HASH_DIGITS: usize = 64;
 /// The longest spelling that may have to be written: an account, a colon and a domain.
 const WRITTEN_BYTES_MAX: usize = REG_ID_BYTES_MAX + 1 + DOMAIN_BYTES_MAX;
 
@@ -170,6 +172,17 @@ impl IdFormat {
             Self::RegIdDomain => reg_id_domain(id, buffer),
             Self::RegIdFqdnSet => reg_id_fqdn_set(id, buffer),
         }
+    }
+
+    /// Whether an id is already what is kept of a list of domains: their hash. No list of domains
+    /// looks like one, because a domain has a dot.
+    pub(super) fn is_hashed(self, id: &str) -> bool {
+        let Some((account, hash)) = id.split_once(':') else { return false };
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        self == Self::RegIdFqdnSet
+            && reg_id(account) == Ok(account)
+            && hash.len() == HASH_DIGITS
+            && hash.bytes().all(is_hex)
     }
 
     /// The one spelling of an id in a limits file. Refuses what is not of this format, and an

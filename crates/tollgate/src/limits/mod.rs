@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod added;
 mod address;
 mod buckets;
 mod change;
@@ -184,9 +185,12 @@ impl NamedLimit {
         self.id_format
     }
 
-    /// The one spelling of an id of this limit, as files accept it. Refuses what is not of its
-    /// format, and part of an IPv6 range.
+    /// The one spelling of an id of this limit, as files accept it, or as it was told here before.
+    /// Refuses what is not of its format, and part of an IPv6 range.
     pub fn canonical_id(&self, id: &str) -> Result<String, IdError> {
+        if self.id_format.is_hashed(id) {
+            return Ok(id.to_owned());
+        }
         let mut buffer = IdBuffer::new();
         self.id_format.canonical_in_file(id, &mut buffer).map(str::to_owned)
     }

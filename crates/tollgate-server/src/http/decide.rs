@@ -1,0 +1,290 @@
+//! Asking: spend, check, refund and reset, one transaction or many.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::Response;
+use serde::{Deserialize, Serialize};
+use tollgate::limiter::TRANSACTION_ASKS_MAX;
+use tollgate::{Limiter, Merged, Mistake, Mode, Moment, Request};
+use utoipa::ToSchema;
+
+use super::app::{App, Inside};
+use super::body::{self, Whole};
+use super::connection::Counted;
+use super::decision::{Decided, DecisionBody};
+use super::fields::{self, Answered, Answers};
+use super::problem::{self, Problem};
+
+/// How many transactions one batch can have.
+pub(super) const BATCH_TRANSACTIONS_MAX: usize = 1024;
+/// What is asked for if nothing is said.
+const COST_DEFAULT: u64 = 1;
+
+/// What is done with the asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Op {
+    Spend,
+    Check,
+    Refund,
+    Reset,
+}
+
+/// One ask, or several that are decided as one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Transaction<'b> {
+    #[serde(borrow)]
+    limit: Option<Cow<'b, str>>,
+    #[serde(borrow)]
+    id: Option<Cow<'b, str>>,
+    cost: Option<u64>,
+    #[serde(borrow)]
+    asks: Option<Vec<Ask<'b>>>,
+}
+
+/// One ask of several.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ask<'b> {
+    #[serde(borrow)]
+    limit: Cow<'b, str>,
+    #[serde(borrow)]
+    id: Cow<'b, str>,
+    cost: Option<u64>,
+    mode: Option<AskMode>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum AskMode {
+    CheckAndSpend,
+    CheckOnly,
+    SpendOnly,
+}
+
+/// Many transactions, each on its own.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Batch<'b> {
+    #[serde(borrow)]
+    transactions: Vec<BatchTransaction<'b>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BatchTransaction<'b> {
+    op: Op,
+    #[serde(borrow)]
+    limit: Option<Cow<'b, str>>,
+    #[serde(borrow)]
+    id: Option<Cow<'b, str>>,
+    cost: Option<u64>,
+    #[serde(borrow)]
+    asks: Option<Vec<Ask<'b>>>,
+}
+
+/// What each transaction of a batch was answered, in order.
+#[derive(Serialize, ToSchema)]
+#[schema(title = "Results")]
+pub(super) struct Results {
+    results: Vec<BatchResult>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(title = "Result")]
+pub(super) enum BatchResult {
+    Decision(Box<DecisionBody>),
+    Problem { problem: Problem },
+}
+
+/// Spend tokens: one ask, or several as one transaction
+#[utoipa::path(post, path = "/v1/spend", tag = "decide", request_body = super::schema::TransactionSchema,
+    responses((status = 200, body = DecisionBody), super::schema::Mistakes))]
+pub(super) async fn spend(app: State<Arc<App>>, inside: Inside, body: Whole) -> Answer {
+    one(Op::Spend, &app, &inside, &body)
+}
+
+/// Ask without spending
+#[utoipa::path(post, path = "/v1/check", tag = "decide", request_body = super::schema::TransactionSchema,
+    responses((status = 200, body = DecisionBody), super::schema::Mistakes))]
+pub(super) async fn check(app: State<Arc<App>>, inside: Inside, body: Whole) -> Answer {
+    one(Op::Check, &app, &inside, &body)
+}
+
+/// Give tokens back
+#[utoipa::path(post, path = "/v1/refund", tag = "decide", request_body = super::schema::TransactionSchema,
+    responses((status = 200, body = DecisionBody), super::schema::Mistakes))]
+pub(super) async fn refund(app: State<Arc<App>>, inside: Inside, body: Whole) -> Answer {
+    one(Op::Refund, &app, &inside, &body)
+}
+
+/// Fill buckets
+#[utoipa::path(post, path = "/v1/reset", tag = "decide", request_body = super::schema::ResetSchema,
+    responses((status = 200, body = DecisionBody), super::schema::Mistakes))]
+pub(super) async fn reset(app: State<Arc<App>>, inside: Inside, body: Whole) -> Answer {
+    one(Op::Reset, &app, &inside, &body)
+}
+
+/// Decide many transactions in one request, each on its own
+#[utoipa::path(post, path = "/v1/batch", tag = "decide", request_body = super::schema::BatchSchema,
+    responses((status = 200, body = Results), super::schema::Mistakes))]
+pub(super) async fn batch(Inside(office): Inside, Whole(bytes): Whole) -> Answer {
+    let Batch { transactions } = body::parse(&bytes)?;
+    if transactions.is_empty() || transactions.len() > BATCH_TRANSACTIONS_MAX {
+        let detail = format!(
+            "the batch has {} transactions: 1 to {BATCH_TRANSACTIONS_MAX} are allowed",
+            transactions.len()
+        );
+        return Err(Problem::field(&problem::BAD_ASKS, "transactions", detail));
+    }
+    let (limiter, now) = (&office.house.http, office.time.now());
+    let mut counted = Counted::default();
+    let mut results = Vec::with_capacity(transactions.len());
+    for (place, BatchTransaction { op, limit, id, cost, asks }) in transactions.iter().enumerate() {
+        let parts = Parts { limit, id, cost: *cost, asks, at: format!("transactions[{place}].") };
+        let result = match parts.decide(*op, limiter, now) {
+            Ok(transaction) => {
+                counted.decided(transaction.merged.decision.allowed);
+                BatchResult::Decision(Box::new(transaction.body))
+            }
+            Err(problem) => BatchResult::Problem { problem },
+        };
+        results.push(result);
+    }
+    Ok(counted.attach(body::json(&Results { results })))
+}
+
+/// What a handler answers.
+pub(super) type Answer = Result<Response<Body>, Problem>;
+
+fn one(op: Op, app: &App, Inside(office): &Inside, Whole(bytes): &Whole) -> Answer {
+    let Transaction { limit, id, cost, asks } = body::parse(bytes)?;
+    let parts = Parts { limit: &limit, id: &id, cost, asks: &asks, at: String::new() };
+    let now = office.time.now();
+    let transaction = parts.decide(op, &office.house.http, now)?;
+    let mut response = body::json(&transaction.body);
+    let allowed = transaction.merged.decision.allowed;
+    let asks: Vec<Answered<'_>> = transaction.decided.iter().map(Decided::answered).collect();
+    // A refund that gave nothing back is nothing to come again for.
+    let denied = !allowed && matches!(op, Op::Spend | Op::Check);
+    let answers = Answers { asks: &asks, decided_by: transaction.merged.decided_by, denied };
+    fields::write(response.headers_mut(), &answers, app.settings.x_ratelimit, now);
+    let mut counted = Counted::default();
+    counted.decided(allowed);
+    Ok(counted.attach(response))
+}
+
+/// A transaction as it was read.
+struct Parts<'p, 'b> {
+    limit: &'p Option<Cow<'b, str>>,
+    id: &'p Option<Cow<'b, str>>,
+    cost: Option<u64>,
+    asks: &'p Option<Vec<Ask<'b>>>,
+    /// Where it is in the body, for problems.
+    at: String,
+}
+
+/// A transaction that was decided.
+struct Done<'p> {
+    merged: Merged,
+    body: DecisionBody,
+    decided: Vec<Decided<'p>>,
+}
+
+impl<'p> Parts<'p, '_> {
+    fn decide(&self, op: Op, limiter: &Limiter, now: Moment) -> Result<Done<'p>, Problem> {
+        let asks = self.asks(op)?;
+        let problem = |mistake: Mistake| self.blame(&mistake, limiter, &asks, now);
+        let merged = match op {
+            Op::Spend | Op::Check => limiter.transaction(&asks, now),
+            Op::Refund => limiter.refund_all(&asks, now),
+            Op::Reset => limiter.reset_all(&asks, now),
+        };
+        let merged = merged.map_err(problem)?;
+        let mut decided = Vec::with_capacity(asks.len());
+        for (ask, decision) in asks.iter().zip(&*merged.each) {
+            let terms = limiter.terms(ask.limit, ask.id).map_err(problem)?;
+            decided.push(Decided { ask: *ask, terms, decision: *decision });
+        }
+        let body = DecisionBody::new(limiter, &decided, &merged, op == Op::Spend);
+        Ok(Done { body: body.map_err(problem)?, decided, merged })
+    }
+
+    /// The asks, if they are what `op` decides.
+    fn asks(&self, op: Op) -> Result<Vec<Request<'p>>, Problem> {
+        let default_mode = if op == Op::Check { Mode::CheckOnly } else { Mode::CheckAndSpend };
+        let bad = |field: &str, detail: &str| {
+            Problem::field(&problem::BAD_ASKS, format_args!("{}{field}", self.at), detail)
+        };
+        let cost = |cost: Option<u64>, field: &str| match (op, cost) {
+            (Op::Reset, None) => Ok(0),
+            (Op::Reset, Some(_)) => Err(bad(field, "a reset fills the bucket: leave the cost out")),
+            (_, cost) => Ok(cost.unwrap_or(COST_DEFAULT)),
+        };
+        let many = match (self.limit, self.id, self.asks) {
+            (Some(limit), Some(id), None) => {
+                let ask = Request::new(limit, id, cost(self.cost, "cost")?);
+                return Ok(vec![ask.with_mode(default_mode)]);
+            }
+            (None, None, Some(asks)) if self.cost.is_none() => asks,
+            (_, _, Some(_)) => {
+                return Err(bad("asks", "give either `asks`, or `limit`, `id` and `cost`"));
+            }
+            (None, _, None) => return Err(bad("limit", "`limit` is missing")),
+            (_, None, None) => return Err(bad("id", "`id` is missing")),
+        };
+        if many.is_empty() || many.len() > TRANSACTION_ASKS_MAX {
+            let detail =
+                format!("there are {} asks: 1 to {TRANSACTION_ASKS_MAX} are allowed", many.len());
+            return Err(bad("asks", &detail));
+        }
+        let mut asks = Vec::with_capacity(many.len());
+        for (place, ask) in many.iter().enumerate() {
+            let mode = match (op, ask.mode) {
+                (_, None) => default_mode,
+                (Op::Spend, Some(mode)) => mode.into(),
+                (_, Some(_)) => {
+                    let field = format!("asks[{place}].mode");
+                    return Err(bad(&field, "only a spend has modes: leave it out"));
+                }
+            };
+            let cost = cost(ask.cost, &format!("asks[{place}].cost"))?;
+            asks.push(Request::new(&ask.limit, &ask.id, cost).with_mode(mode));
+        }
+        Ok(asks)
+    }
+
+    /// The problem, at the ask that has it: a transaction says what is wrong, and not where.
+    fn blame(
+        &self,
+        mistake: &Mistake,
+        limiter: &Limiter,
+        asks: &[Request<'_>],
+        now: Moment,
+    ) -> Problem {
+        let has_it = |ask: &Request<'_>| {
+            limiter.check(ask.limit, ask.id, ask.cost, now).is_err_and(|found| found == *mistake)
+        };
+        match asks.iter().position(has_it) {
+            Some(place) if self.asks.is_some() => {
+                Problem::mistake(mistake, &format!("{}asks[{place}].", self.at))
+            }
+            _ => Problem::mistake(mistake, &self.at),
+        }
+    }
+}
+
+impl From<AskMode> for Mode {
+    fn from(mode: AskMode) -> Self {
+        match mode {
+            AskMode::CheckAndSpend => Self::CheckAndSpend,
+            AskMode::CheckOnly => Self::CheckOnly,
+            AskMode::SpendOnly => Self::SpendOnly,
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The HTTP door: a JSON API, a gate for reverse proxies, and what an operator looks at.
+//!
+//! HTTP types stay in here. Handlers are synchronous inside: one ask costs no more than the parsing
+//! of its JSON, and nothing crosses a thread.
+
+mod access;
+mod app;
+mod body;
+mod connection;
+mod decide;
+mod decision;
+mod fields;
+mod forwarded;
+mod gate;
+mod keys;
+mod problem;
+mod route;
+mod schema;
+mod serve;
+mod tls;
+mod tokens;
+
+pub(crate) use access::check_exposure;
+pub(crate) use keys::Keys;
+pub use keys::KeysError;
+pub(crate) use serve::Http;
+pub use tls::TlsError;
+pub use tokens::TokensError;

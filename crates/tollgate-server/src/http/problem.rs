@@ -1,0 +1,174 @@
+//! What a caller did wrong, as `application/problem+json` (RFC 9457).
+
+use std::fmt::Display;
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse;
+use serde::Serialize;
+use tollgate::Mistake;
+use utoipa::ToSchema;
+
+use super::access::Refusal;
+
+/// A kind of problem: its address is `/api#SLUG`.
+#[derive(Debug, Serialize)]
+pub(super) struct Kind {
+    pub(super) slug: &'static str,
+    pub(super) title: &'static str,
+    pub(super) status: u16,
+    /// What would be right.
+    pub(super) rule: &'static str,
+}
+
+macro_rules! kinds {
+    ($($name:ident $status:literal $slug:literal $title:literal $rule:literal;)*) => {
+        $(pub(super) const $name: Kind =
+            Kind { slug: $slug, title: $title, status: $status, rule: $rule };)*
+        /// Every kind there is.
+        pub(super) const KINDS: &[&Kind] = &[$(&$name),*];
+    };
+}
+
+kinds! {
+    BAD_JSON 400 "bad-json" "The body is not what this route reads"
+        "JSON as /openapi.json describes it";
+    BAD_QUERY 400 "bad-query" "The query is not what this route reads"
+        "the parameters that /openapi.json describes";
+    BAD_FORWARDED 400 "bad-forwarded" "The client's address is not known"
+        "X-Forwarded-For as proxies write it, and http.trusted_proxies as they are";
+    NEEDS_TOKEN 401 "needs-token" "A token is needed"
+        "a header `Authorization: Bearer TOKEN` with a token of the server's tokens file";
+    NOT_ALLOWED 403 "not-allowed" "Not allowed"
+        "a token whose role suffices, from the server's own page if it is from a browser";
+    NOT_FOUND 404 "not-found" "There is nothing here" "a path that /openapi.json describes";
+    NO_SUCH_LIMIT 404 "no-such-limit" "No such limit" "the name of a limit: see /v1/limits";
+    WRONG_METHOD 405 "wrong-method" "Not with this method" "a method that the header Allow names";
+    TOO_SLOW 408 "too-slow" "The body did not arrive in time"
+        "a body that is sent within http.body_time";
+    TOO_LARGE 413 "too-large" "The body is too large" "a body of at most http.body_bytes";
+    WRONG_HOST 421 "wrong-host" "Not this server"
+        "localhost or an IP address as the host, or a tokens file";
+    UNKNOWN_LIMIT 422 "unknown-limit" "No such limit" "the name of a limit: see /v1/limits";
+    BAD_ID 422 "bad-id" "The id is not one of this limit" "an id of the limit's format: see /v1/limits";
+    NO_DEFAULT 422 "no-default" "Nothing applies to this id" "an id with an override, or a limit with a default";
+    COST_ABOVE_BURST 422 "cost-above-burst" "The cost can never be paid"
+        "a cost of at most the burst of the limit";
+    SAME_BUCKET_TWICE 422 "same-bucket-twice" "A bucket occurs twice"
+        "one ask per bucket, with the costs added up";
+    BAD_ASKS 422 "bad-asks" "The asks are not what this route decides"
+        "`limit` and `id`, or `asks` with 1 to 256 of them";
+    QUOTA_EXCEEDED 429 "quota-exceeded" "Denied" "waiting as long as Retry-After says";
+    STARTING 503 "starting" "Not ready" "asking again when /readyz says so";
+}
+
+/// One problem, to be answered.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(title = "Problem")]
+pub(crate) struct Problem {
+    /// Which kind: an address within this server's documentation.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The kind in words.
+    title: &'static str,
+    status: u16,
+    /// What is wrong here.
+    detail: String,
+    /// The field of the body, or the parameter, that is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// What would be right.
+    rule: &'static str,
+    /// The limits that denied, for `quota-exceeded`.
+    #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
+    violated_policies: Vec<String>,
+    /// Which proof is wanted.
+    #[serde(skip)]
+    challenge: Option<&'static str>,
+}
+
+/// The type of a denial, which is not ours alone.
+const QUOTA_TYPE: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+
+impl Problem {
+    pub(super) fn new(kind: &'static Kind, detail: impl Display) -> Self {
+        Self {
+            kind: format!("/api#{}", kind.slug),
+            title: kind.title,
+            status: kind.status,
+            detail: detail.to_string(),
+            field: None,
+            rule: kind.rule,
+            violated_policies: Vec::new(),
+            challenge: None,
+        }
+    }
+
+    /// A problem with a field of the body or a parameter.
+    pub(super) fn field(kind: &'static Kind, field: impl Display, detail: impl Display) -> Self {
+        Self { field: Some(field.to_string()), ..Self::new(kind, detail) }
+    }
+
+    /// What an ask got wrong; `at` is where the ask is in the body, such as `asks[2].`.
+    pub(super) fn mistake(mistake: &Mistake, at: &str) -> Self {
+        let (kind, field) = match mistake {
+            Mistake::UnknownLimit { .. } => (&UNKNOWN_LIMIT, "limit"),
+            Mistake::NoDefault { .. } => (&NO_DEFAULT, "id"),
+            Mistake::Id { .. } => (&BAD_ID, "id"),
+            Mistake::CostAboveBurst { .. } => (&COST_ABOVE_BURST, "cost"),
+            Mistake::SameBucketTwice { .. } => {
+                return Self::field(&SAME_BUCKET_TWICE, "asks", mistake);
+            }
+            _ => return Self::field(&BAD_ASKS, "asks", mistake),
+        };
+        Self::field(kind, format_args!("{at}{field}"), mistake)
+    }
+
+    /// The same as an answer to a path: a limit that is not there is nothing found.
+    pub(super) fn in_path(mistake: &Mistake) -> Self {
+        match mistake {
+            Mistake::UnknownLimit { .. } => Self::field(&NO_SUCH_LIMIT, "limit", mistake),
+            _ => Self::mistake(mistake, ""),
+        }
+    }
+
+    /// Why somebody may not ask.
+    pub(super) fn refusal(refusal: Refusal) -> Self {
+        let kind = match refusal.status() {
+            401 => &NEEDS_TOKEN,
+            421 => &WRONG_HOST,
+            _ => &NOT_ALLOWED,
+        };
+        Self { challenge: refusal.challenge(), ..Self::new(kind, refusal) }
+    }
+
+    /// The same with another status.
+    pub(super) fn with_status(self, status: StatusCode) -> Self {
+        Self { status: status.as_u16(), ..self }
+    }
+
+    /// A denial, for clients that look at the status only.
+    pub(super) fn denial(detail: impl Display, violated_policies: Vec<String>) -> Self {
+        let kind = QUOTA_TYPE.to_owned();
+        Self { kind, violated_policies, ..Self::new(&QUOTA_EXCEEDED, detail) }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response<Body> {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        let content_type = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+        if let Some(challenge) = self.challenge {
+            response.headers_mut().insert("www-authenticate", HeaderValue::from_static(challenge));
+        }
+        if self.status == STARTING.status {
+            response.headers_mut().insert("retry-after", HeaderValue::from_static("1"));
+        }
+        response
+    }
+}

@@ -1,0 +1,84 @@
+//! Which path leads where, and who may go there.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{HeaderValue, Method, Request};
+use hyper::body::Incoming;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::access::{self, Guards};
+use super::app::App;
+use super::problem::{self, Problem};
+use super::{decide, gate};
+use crate::settings::Role;
+
+/// All routes, and the document that describes them.
+pub(super) fn router(app: &Arc<App>) -> Router {
+    let (router, _document) = api().split_for_parts();
+    router
+        .fallback(|| async { Problem::new(&problem::NOT_FOUND, "there is nothing at this path") })
+        .method_not_allowed_fallback(|| async {
+            Problem::new(&problem::WRONG_METHOD, "this path is not for this method")
+        })
+        .with_state(Arc::clone(app))
+}
+
+fn api() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(decide::spend))
+        .routes(routes!(decide::check))
+        .routes(routes!(decide::refund))
+        .routes(routes!(decide::reset))
+        .routes(routes!(decide::batch))
+        .routes(routes!(gate::by_path))
+        .routes(routes!(gate::by_header))
+}
+
+/// What a path needs; nothing, if anybody may have it. What is not listed is for the operator.
+pub(super) fn needed(method: &Method, path: &str) -> Option<Role> {
+    let Some(rest) = path.strip_prefix("/v1/") else {
+        return (path == "/metrics").then_some(Role::Read);
+    };
+    let first = rest.split('/').next().unwrap_or_default();
+    let is_reading = matches!(*method, Method::GET | Method::HEAD);
+    Some(match first {
+        "spend" | "check" | "refund" | "reset" | "batch" | "gate" => Role::Decide,
+        "limits" | "buckets" | "explain" | "busiest" | "stats" | "live" => Role::Read,
+        "overrides" if is_reading => Role::Read,
+        _ => Role::Admin,
+    })
+}
+
+/// Who asks, or the refusal of who may not.
+pub(super) fn admit(
+    app: &App,
+    request: &Request<Incoming>,
+    certificate: Option<&str>,
+    is_tls: bool,
+) -> Result<Arc<str>, Problem> {
+    let path = request.uri().path();
+    let Some(needed) = needed(request.method(), path) else { return Ok(access::ANYBODY.into()) };
+    let header = |name: &str| request.headers().get(name).map(HeaderValue::as_bytes);
+    let tokens = app.keys.tokens();
+    let guards = Guards { tokens: tokens.as_deref(), client_certificates: app.keys.has_client_ca };
+    // A proxy at the gate passes on what others sent, so there their pages and names do not count.
+    let is_gate = path.starts_with("/v1/gate/");
+    let ours = |value| if is_gate { None } else { value };
+    let authority = request.uri().authority().map(|it| it.as_str().as_bytes());
+    let host = header("host").or(authority);
+    let caller = access::Caller {
+        needed,
+        certificate: certificate.map(|name| (name, app.settings.client_role)),
+        authorization: header("authorization"),
+        origin: ours(header("origin")),
+        fetch_site: ours(header("sec-fetch-site")),
+        host: if is_gate { Some(b"localhost") } else { host },
+        is_tls,
+    };
+    match access::admit(guards, &caller) {
+        Ok(who) => Ok(who.name.into()),
+        Err(refusal) => Err(Problem::refusal(refusal)),
+    }
+}

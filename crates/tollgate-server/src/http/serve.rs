@@ -1,0 +1,61 @@
+//! The door as the server sees it.
+
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use tokio::net::TcpListener;
+
+use super::app::App;
+use super::connection::Connections;
+use super::keys::Keys;
+use super::route;
+use crate::office::Office;
+use crate::opening::Opening;
+use crate::settings::HttpSettings;
+use crate::transport::{Admission, Entrance, Street};
+
+/// The HTTP door, to be served by every worker.
+#[derive(Clone)]
+pub(crate) struct Http {
+    app: Arc<App>,
+    router: Router,
+    entrance: Entrance,
+}
+
+impl Http {
+    /// A door that says that the server is starting, until it is opened.
+    pub(crate) fn new(
+        settings: &HttpSettings,
+        keys: &Arc<Keys>,
+        opening: &Opening,
+        street: &Street,
+    ) -> Self {
+        let HttpSettings { allow, connections, connections_per_source, .. } = settings;
+        let admission = Arc::new(Admission::new(allow, *connections, *connections_per_source));
+        let entrance = Entrance { name: "http", admission, counters: opening.counters("http") };
+        let app = Arc::new(App {
+            settings: settings.clone(),
+            keys: Arc::clone(keys),
+            office: OnceLock::new(),
+            drain: street.drain.clone(),
+        });
+        let router = route::router(&app);
+        Self { app, router, entrance }
+    }
+
+    /// From now on asks are answered.
+    pub(crate) fn open(&self, office: &Arc<Office>) {
+        // It is opened once.
+        let _ = self.app.office.set(Arc::clone(office));
+    }
+
+    /// Accepts and serves connections until the server is to stop, and then until all that was
+    /// received is answered. To be run in a `LocalSet`.
+    pub(crate) async fn serve(self, listener: TcpListener, street: Street, index: usize) {
+        let Self { app, router, entrance } = self;
+        let connections = Rc::new(Connections { app, router, street: street.clone() });
+        let converse = |stream, guest| Rc::clone(&connections).converse(stream, guest);
+        entrance.serve(listener, &street, index, converse).await;
+    }
+}

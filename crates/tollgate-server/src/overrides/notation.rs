@@ -1,0 +1,117 @@
+//! How times and lengths are written where programs read them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use tollgate::limits::Limit;
+use tollgate::{Moment, Nanos};
+use utoipa::ToSchema;
+
+const SECOND: u128 = 1_000_000_000;
+
+/// A moment as RFC 3339 writes it, in UTC: `2026-12-01T00:00:00Z`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
+#[schema(value_type = String, format = DateTime, examples("2026-12-01T00:00:00Z"))]
+pub struct Utc(pub Moment);
+
+/// Why a text is not a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a time from 1970 to 2262 with an offset: expected one such as 2026-12-01T00:00:00Z")]
+pub struct UtcError;
+
+/// Exact to the nanosecond.
+impl fmt::Display for Utc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Timestamp::from_nanosecond(self.0.as_nanos().into()) {
+            Ok(timestamp) => timestamp.fmt(f),
+            Err(_) => Err(fmt::Error),
+        }
+    }
+}
+
+impl FromStr for Utc {
+    type Err = UtcError;
+
+    fn from_str(text: &str) -> Result<Self, UtcError> {
+        let timestamp: Timestamp = text.parse().map_err(|_| UtcError)?;
+        let nanos = u64::try_from(timestamp.as_nanosecond()).map_err(|_| UtcError)?;
+        let moment = Moment::from_nanos(nanos);
+        if moment.as_nanos() == nanos { Ok(Self(moment)) } else { Err(UtcError) }
+    }
+}
+
+impl Serialize for Utc {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Utc {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+/// A length as a number of seconds: whole if it can be, otherwise the double that is nearest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+#[schema(value_type = f64)]
+pub struct Seconds(pub Nanos);
+
+impl Serialize for Seconds {
+    #[expect(clippy::cast_precision_loss, reason = "whoever needs each nanosecond reads those")]
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let nanos = self.0.get();
+        match u64::try_from(nanos / SECOND) {
+            Ok(whole) if nanos.is_multiple_of(SECOND) => serializer.serialize_u64(whole),
+            // One division of exact numbers, so that 0.1 s is not 0.09999.
+            _ => serializer.serialize_f64(nanos as f64 / SECOND as f64),
+        }
+    }
+}
+
+/// Terms in the words of people: `300 per 3h`.
+#[expect(clippy::ref_option, reason = "this is how serde calls it")]
+pub(super) fn terms<S: Serializer>(
+    terms: &Option<Limit>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match terms {
+        Some(terms) => serializer.collect_str(terms),
+        None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_is_written_is_read_back_to_the_nanosecond() {
+        for nanos in [0, 1, 1_700_000_000_000_000_001, Moment::MAX.as_nanos()] {
+            let utc = Utc(Moment::from_nanos(nanos));
+            assert_eq!(utc.to_string().parse(), Ok(utc), "{utc}");
+        }
+        assert_eq!(Utc(Moment::EPOCH).to_string(), "1970-01-01T00:00:00Z");
+        let offset: Utc = "2026-12-01T01:00:00+01:00".parse().unwrap();
+        assert_eq!(offset.to_string(), "2026-12-01T00:00:00Z");
+    }
+
+    #[test]
+    fn what_no_moment_can_say_is_refused() {
+        for text in ["", "tomorrow", "1969-12-31T23:59:59Z", "2263-01-01T00:00:00Z", "2026-12-01"] {
+            assert_eq!(text.parse::<Utc>(), Err(UtcError), "{text}");
+        }
+    }
+
+    #[test]
+    fn seconds_are_whole_where_they_can_be() {
+        let written = |nanos| serde_json::to_string(&Seconds(Nanos::new(nanos))).unwrap();
+        assert_eq!(written(10_800 * SECOND), "10800");
+        assert_eq!(written(100_000_000), "0.1");
+        assert_eq!(written(1), "1e-9");
+        assert_eq!(written(0), "0");
+    }
+}

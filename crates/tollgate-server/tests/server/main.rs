@@ -6,6 +6,7 @@ mod counters;
 mod crowd;
 mod drain;
 mod exactness;
+mod http_live;
 mod overrides;
 mod reload;
 mod state;

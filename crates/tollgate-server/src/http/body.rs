@@ -19,14 +19,19 @@ impl FromRequest<Arc<App>> for Whole {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let bytes_max = app.settings.body_bytes;
         let too_large = || {
-            Problem::new(&problem::TOO_LARGE, format_args!("the body has more than {bytes_max} bytes"))
+            Problem::new(
+                &problem::TOO_LARGE,
+                format_args!("the body has more than {bytes_max} bytes"),
+            )
         };
         let body = Limited::new(request.into_body(), bytes_max);
         let read = tokio::time::timeout(app.settings.body_time, body.collect()).await;
         match read {
             Ok(Ok(whole)) => Ok(Self(whole.to_bytes())),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-            Ok(Err(error)) => Err(Problem::new(&problem::BAD_JSON, format_args!("reading the body: {error}"))),
+            Ok(Err(error)) => {
+                Err(Problem::new(&problem::BAD_JSON, format_args!("reading the body: {error}")))
+            }
             Err(_) => Err(Problem::new(
                 &problem::TOO_SLOW,
                 format_args!("the body took more than {:?}", app.settings.body_time),
@@ -48,6 +53,15 @@ pub(super) fn parse<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, Proble
     })?;
     json.end().map_err(|error| Problem::new(&problem::BAD_JSON, error))?;
     Ok(parsed)
+}
+
+/// For a field that can be left out, but is something if it is there: `null` is refused.
+pub(super) fn present<'b, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'b>,
+    D: serde::Deserializer<'b>,
+{
+    T::deserialize(deserializer).map(Some)
 }
 
 /// An answer as JSON.

@@ -48,6 +48,8 @@ pub(super) struct Connections {
 #[derive(Clone)]
 pub(super) struct Caller {
     pub(super) source: std::net::IpAddr,
+    /// Of the token or the certificate.
+    pub(super) name: Arc<str>,
     /// Kept by whoever answers for longer than it takes to return.
     pub(super) activity: Arc<Activity>,
 }
@@ -138,7 +140,11 @@ impl Connections {
         guest: Rc<Guest>,
     ) {
         let activity = Arc::new(Activity::default());
-        let caller = Caller { source: guest.source(), activity: Arc::clone(&activity) };
+        let caller = Caller {
+            source: guest.source(),
+            name: super::access::ANYBODY.into(),
+            activity: Arc::clone(&activity),
+        };
         let this = Rc::clone(self);
         let service = service_fn(move |request: Request<Incoming>| {
             let (this, guest, caller) = (Rc::clone(&this), Rc::clone(&guest), caller.clone());

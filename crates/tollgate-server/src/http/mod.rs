@@ -4,13 +4,19 @@
 //! of its JSON, and nothing crosses a thread.
 
 mod access;
+mod address;
 mod app;
 mod body;
 mod connection;
 mod decide;
 mod decision;
+mod document;
 mod fields;
 mod forwarded;
+mod health;
+mod limits;
+mod overrides;
+mod page;
 mod problem;
 mod route;
 mod schema;

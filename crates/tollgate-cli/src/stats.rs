@@ -8,6 +8,7 @@ use tollgate_server::stats::{DoorStats, Stats, Store};
 use crate::args::Format;
 use crate::error::{Error, Exit};
 use crate::output::Output;
+use crate::table::table;
 
 /// Prints the counters of the server that listens at `control`.
 pub(crate) fn run(control: &Path, format: Format) -> Result<Exit, Error> {
@@ -83,24 +84,4 @@ fn print(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     output.line("")?;
     output.line(format_args!("reloads: {} done, {} refused", reloads.done, reloads.failed))?;
     output.line(format_args!("saves: {} done, {} failed", saves.done, saves.failed))
-}
-
-/// Columns as wide as they need to be: words to the left, numbers to the right.
-fn table(head: &[&str], rows: Vec<Vec<String>>, output: &mut Output) -> Result<(), Error> {
-    let is_number = |column: usize| {
-        rows.iter().all(|row| row.get(column).is_some_and(|it| it.parse::<u64>().is_ok()))
-    };
-    let is_number: Vec<bool> = (0..head.len()).map(is_number).collect();
-    let head = head.iter().map(|&word| word.to_owned()).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    for row in &rows {
-        let pad = |(column, word): (usize, &String)| match (width(column), is_number[column]) {
-            (width, true) => format!("{word:>width$}"),
-            (width, false) => format!("{word:<width$}"),
-        };
-        let words: Vec<String> = row.iter().enumerate().map(pad).collect();
-        output.line(words.join("  ").trim_end())?;
-    }
-    Ok(())
 }

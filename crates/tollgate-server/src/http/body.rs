@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::request::Parts;
+use axum::extract::{FromRequest, Request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::app::App;
 use super::problem::{self, Problem};
@@ -39,19 +37,6 @@ impl FromRequest<Arc<App>> for Whole {
                 format_args!("the body took more than {:?}", app.settings.body_time),
             )),
         }
-    }
-}
-
-/// What the query says. Refuses what it is not.
-pub(super) struct Query<T>(pub(super) T);
-
-impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
-        axum::extract::Query::try_from_uri(&parts.uri)
-            .map(|axum::extract::Query(query)| Self(query))
-            .map_err(|error| Problem::new(&problem::BAD_QUERY, crate::with_causes(&error)))
     }
 }
 

@@ -51,7 +51,7 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
         axum::extract::Query::try_from_uri(&parts.uri)
             .map(|axum::extract::Query(query)| Self(query))
-            .map_err(|error| Problem::new(&problem::BAD_QUERY, crate::with_causes(&error)))
+            .map_err(|error| Problem::new(&problem::BAD_QUERY, error.body_text()))
     }
 }
 

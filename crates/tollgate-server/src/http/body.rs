@@ -70,6 +70,15 @@ pub(super) fn parse<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, Proble
     Ok(parsed)
 }
 
+/// For a field that can be left out, but is something if it is there: `null` is refused.
+pub(super) fn present<'b, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'b>,
+    D: serde::Deserializer<'b>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
 /// An answer as JSON.
 pub(super) fn json(value: &impl serde::Serialize) -> axum::http::Response<Body> {
     let mut response = match serde_json::to_vec(value) {

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::request::Parts;
+use axum::extract::{FromRequest, Request};
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::app::App;
 use super::problem::{self, Problem};
@@ -65,19 +63,6 @@ fn too_large(bytes_max: usize) -> Problem {
     Problem::new(&problem::TOO_LARGE, format_args!("the body has more than {bytes_max} bytes"))
 }
 
-/// What the query says. Refuses what it is not.
-pub(super) struct Query<T>(pub(super) T);
-
-impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
-        axum::extract::Query::try_from_uri(&parts.uri)
-            .map(|axum::extract::Query(query)| Self(query))
-            .map_err(|error| Problem::new(&problem::BAD_QUERY, crate::with_causes(&error)))
-    }
-}
-
 /// What the body says. Refuses what it is not, and names the field.
 pub(super) fn parse<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
@@ -91,6 +76,15 @@ pub(super) fn parse<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, Proble
     })?;
     json.end().map_err(|error| Problem::new(&problem::BAD_JSON, error))?;
     Ok(parsed)
+}
+
+/// For a field that can be left out, but is something if it is there: `null` is refused.
+pub(super) fn present<'b, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'b>,
+    D: serde::Deserializer<'b>,
+{
+    T::deserialize(deserializer).map(Some)
 }
 
 /// An answer as JSON.

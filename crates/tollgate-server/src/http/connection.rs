@@ -381,11 +381,12 @@ impl Connections {
         is_cut || (self.app.is_draining() && peer.wire.is_exhausted())
     }
 
-    fn count(&self, response: &Response<Body>, guest: &Guest, _started: Moment) {
+    fn count(&self, response: &Response<Body>, guest: &Guest, started: Moment) {
         let Counted { allowed, denied } = response.extensions().get().copied().unwrap_or_default();
         let malformed = u64::from(response.status().is_client_error() && denied == 0);
         let requests = 1 - malformed;
         guest.counters().add(&Counts { requests, allowed, denied, malformed, ..Counts::default() });
+        guest.counters().took(self.street.time.now().since(started), 1);
     }
 }
 

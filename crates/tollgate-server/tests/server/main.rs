@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod counters;
 mod crowd;
 mod drain;
 mod exactness;
@@ -10,8 +11,10 @@ mod http_frames;
 mod http_gate;
 mod http_hard;
 mod http_keys;
+mod http_live;
 mod http_pipeline;
 mod http_tls;
+mod overrides;
 mod reload;
 mod state;
 mod support;

@@ -148,9 +148,10 @@ trait Ending: Future<Output = hyper::Result<()>> {
 }
 
 /// Why a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Ended {
     /// One side had enough, or the client is gone.
+    #[default]
     Done,
     /// The client did not say in time what it wants.
     Slow,
@@ -302,7 +303,12 @@ impl Connections {
         // What was begun is finished, but not waited for, unless its answer is being taken.
         loop {
             match timeout(LINGER, wire.drive(connection.as_mut())).await {
-                Ok(ended) => return why(ended, wire),
+                // It was to end anyway, so nobody is too slow.
+                Ok(ended) => {
+                    return Some(why(ended, wire))
+                        .filter(|it| *it != Ended::Slow)
+                        .unwrap_or_default();
+                }
                 Err(_) if wire.is_blocked() => {}
                 Err(_) => return Ended::Done,
             }

@@ -192,7 +192,7 @@ impl Connections {
         let mut bound = pin!(sleep(self.app.settings.header_time));
         let begun = {
             let end = End::new(wire);
-            let mut begin = pin!(async {
+            let mut first = pin!(async {
                 match self.app.keys.tls() {
                     Some(tls) => shake_hands(end, tls).await,
                     None => begin(end).await,
@@ -200,7 +200,7 @@ impl Connections {
             });
             tokio::select! {
                 biased;
-                begun = wire.drive(begin.as_mut()) => begun,
+                begun = wire.drive(first.as_mut()) => begun,
                 () = bound.as_mut() => return Ended::Slow,
                 () = self.left_alone(wire) => return Ended::Done,
             }

@@ -132,7 +132,7 @@ fn whatever_http_1_allows_is_understood() {
 fn a_body_in_tiny_pieces_is_put_together() {
     let server = start(&settings(), Arc::new(Clock::start()));
     let mut client = Web::connect(&server);
-    let pieces: String = ask(7).chars().map(|it| format!("1\r\n{it}\r\n")).collect();
+    let pieces = ask(7).chars().map(|it| format!("1\r\n{it}\r\n")).collect::<Vec<_>>().concat();
     let head = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
     client.stream.send(format!("{head}{pieces}0\r\nTrailer: x\r\n\r\n").as_bytes());
     assert_eq!(client.answer().json()["id"], "7");

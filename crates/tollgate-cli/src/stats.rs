@@ -10,6 +10,7 @@ use tollgate_server::stats::{BusyOf, DoorStats, Latency, Rulings, Stats, Store};
 use crate::args::Format;
 use crate::error::{Error, Exit};
 use crate::output::Output;
+use crate::table::table;
 
 /// How many limits people are shown, and how many ids of each list. Programs read all.
 const LIMITS_SHOWN: usize = 20;
@@ -56,7 +57,8 @@ fn print_doors(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     });
     let head = "door,address,requests,allowed,denied,ignored,malformed,\
                 open,accepted,refused,dropped,p50,p99,longest";
-    table(head, doors.collect(), output)
+    let head: Vec<&str> = head.split(',').collect();
+    table(&head, doors.collect(), output)
 }
 
 /// A length of time, if there was something to take it.
@@ -74,7 +76,8 @@ fn print_stores(stats: &Stats, output: &mut Output) -> Result<(), Error> {
         let counts = [evicted, tokens_forgiven, turned_away].map(|count| count.to_string());
         words.into_iter().chain(counts).collect()
     });
-    table("store,keys,bytes,of,evicted,forgiven,turned away", stores.collect(), output)
+    let head = ["store", "keys", "bytes", "of", "evicted", "forgiven", "turned away"];
+    table(&head, stores.collect(), output)
 }
 
 /// The limits that were asked most. Where there are more, the rest is one line.
@@ -101,7 +104,7 @@ fn print_limits(stats: &Stats, output: &mut Output) -> Result<(), Error> {
         return Ok(());
     }
     output.line("")?;
-    table("limit,allowed,denied,shadow", rows, output)
+    table(&["limit", "allowed", "denied", "shadow"], rows, output)
 }
 
 /// A few ids, each with how often it was counted: exactly, or between two numbers.
@@ -122,8 +125,8 @@ fn print_busy(
         vec![shown(&it.limit), shown(&it.id), count]
     };
     output.line("")?;
-    let head = format!("{title} of,id,{counted}");
-    table(&head, ids.iter().take(IDS_SHOWN).map(row).collect(), output)
+    let of = format!("{title} of");
+    table(&[&of, "id", counted], ids.iter().take(IDS_SHOWN).map(row).collect(), output)
 }
 
 /// A text of somebody else's, so that it is one line and moves no cursor.
@@ -136,25 +139,4 @@ fn shown(text: &str) -> String {
         }
     }
     shown
-}
-
-/// Columns as wide as they need to be: words to the left, numbers to the right.
-fn table(head: &str, rows: Vec<Vec<String>>, output: &mut Output) -> Result<(), Error> {
-    let head: Vec<String> = head.split(',').map(str::to_owned).collect();
-    let is_number = |column: usize| {
-        rows.iter().all(|row| row.get(column).is_some_and(|it| it.parse::<u64>().is_ok()))
-    };
-    let is_number: Vec<bool> = (0..head.len()).map(is_number).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    let width =
-        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    for row in &rows {
-        let pad = |(column, word): (usize, &String)| match (width(column), is_number[column]) {
-            (width, true) => format!("{word:>width$}"),
-            (width, false) => format!("{word:<width$}"),
-        };
-        let words: Vec<String> = row.iter().enumerate().map(pad).collect();
-        output.line(words.join("  ").trim_end())?;
-    }
-    Ok(())
 }

@@ -31,7 +31,7 @@ pub(crate) struct WorkerCounters {
 }
 
 /// What a door has counted since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct DoorStats {
     /// Requests that were understood.
     pub requests: u64,

@@ -59,7 +59,7 @@ pub(crate) struct Took {
 ///
 /// The requests of one read are answered by one write, so each of them took as long as all. The
 /// percentiles are upper bounds: one of 1, 2, 5, 10, 20, 50 .. microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Latency {
     /// Half of the requests took no longer than this many microseconds.
     pub p50_us: u64,

@@ -48,7 +48,6 @@ impl Office {
     }
 
     /// Who asks a limit most, if there is such a limit.
-    #[expect(dead_code, reason = "read by the HTTP door")]
     pub(crate) fn busiest(&self, limit: &str) -> Option<Busiest> {
         let observatory = &self.house.observatory;
         let ids = |list| {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tollgate::store::Held;
+use utoipa::ToSchema;
 
 pub use crate::counters::DoorStats;
 pub use crate::latency::Latency;
@@ -13,7 +14,7 @@ use crate::seen::Counted;
 pub use crate::seen::Rulings;
 
 /// Everything that is counted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Stats {
     /// The version of the program.
     pub version: String,
@@ -44,9 +45,10 @@ pub struct Stats {
 }
 
 /// A door and its counters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Door {
     /// Where it listens.
+    #[schema(value_type = String)]
     pub address: SocketAddr,
     /// What it was asked.
     #[serde(flatten)]
@@ -56,7 +58,7 @@ pub struct Door {
 }
 
 /// What a store holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Store {
     /// How many keys.
     pub keys: usize,
@@ -73,7 +75,7 @@ pub struct Store {
 }
 
 /// How often something was tried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tries {
     /// With success.
     pub done: u64,
@@ -83,7 +85,7 @@ pub struct Tries {
 
 /// An id of a limit, and how often it was counted: at most `count` times, and at least
 /// `count - error` times.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BusyOf {
     /// The name of the limit.
     pub limit: String,
@@ -96,7 +98,7 @@ pub struct BusyOf {
 }
 
 /// An id, and how often it was counted: at most `count` times, and at least `count - error` times.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BusyId {
     /// The id in its one spelling; one that is very long is cut, and ends in `…`.
     pub id: String,
@@ -107,7 +109,7 @@ pub struct BusyId {
 }
 
 /// Who asks one limit most.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Busiest {
     /// The name of the limit.
     pub limit: String,
@@ -124,7 +126,7 @@ pub struct Busiest {
 }
 
 /// What is in force.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Configured {
     /// Since when, in seconds since 1970.
     pub since: f64,

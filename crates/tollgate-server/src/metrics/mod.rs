@@ -21,7 +21,6 @@ use crate::seen::{ByDoor, ByLimit, Door, Rulings};
 use crate::stats::Tries;
 
 /// What the text is, for whoever sends it.
-#[expect(dead_code, reason = "sent by the HTTP door")]
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// How much of it decisions by limit may take, so that with every door open all of it stays below
 /// 200 KiB.

@@ -55,7 +55,7 @@ impl Door {
 }
 
 /// How often what was decided. Only spends and checks count; nobody is denied a refund or a reset.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Rulings {
     /// The tokens were there.
     pub allowed: u64,

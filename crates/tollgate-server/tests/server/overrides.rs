@@ -13,7 +13,8 @@ fn every_door_sees_an_override_at_once_and_after_a_restart() {
     let mut settings = settings();
     settings.state = Some(folder.path("state"));
     settings.limits = Some(folder.write("limits.yaml", "Orders: {burst: 2, count: 2, period: 1h}"));
-    settings.udp.rules = Some(folder.write("rules.yaml", "rules: [{match: '.', use: Orders}]"));
+    settings.udp.rules =
+        Some(folder.write("rules.yaml", "rules: [{match: '^(.+)$', use: Orders}]"));
     let server = start(&settings, StandingTime::at_secs(NOW));
     let (mut bucket, udp) = (Stream::connect(&server, "bucket"), Datagrams::connect(&server));
     bucket.send(b"get Orders:ada 2\nget Orders:ada\n");

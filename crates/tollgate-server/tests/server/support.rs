@@ -182,6 +182,14 @@ impl Web {
         page
     }
 
+    /// What comes next of an answer without an end.
+    pub(crate) fn some(&mut self) -> Vec<u8> {
+        if self.read.is_empty() {
+            self.more();
+        }
+        std::mem::take(&mut self.read)
+    }
+
     fn more(&mut self) {
         let mut bytes = [0; 16 << 10];
         let count = self.stream.0.read(&mut bytes).unwrap();

@@ -5,6 +5,7 @@
 mod crowd;
 mod drain;
 mod exactness;
+mod http;
 mod reload;
 mod state;
 mod support;

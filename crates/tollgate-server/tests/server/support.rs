@@ -70,6 +70,7 @@ impl Drop for Folder {
 pub(crate) fn settings() -> Settings {
     let mut settings = Settings::default();
     let free = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    settings.http.listen = free;
     settings.udp.listen = free;
     settings.bucket.stream.listen = free;
     settings.throttr.stream.listen = free;

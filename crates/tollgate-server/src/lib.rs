@@ -12,6 +12,7 @@
 //! let mut settings = Settings::default();
 //! // Any free port, so that this runs beside others.
 //! settings.udp.listen = Some("127.0.0.1:0".parse()?);
+//! settings.http.listen = None;
 //! settings.bucket.stream.listen = None;
 //! settings.throttr.stream.listen = None;
 //! let server = Server::start(&settings, Arc::new(Clock::start()))?;
@@ -31,11 +32,15 @@ mod counters;
 mod files;
 mod house;
 mod http;
+mod latency;
 mod life;
 mod log;
+mod metrics;
 mod office;
 mod opening;
 pub mod overrides;
+mod readings;
+mod seen;
 mod server;
 pub mod settings;
 mod state;

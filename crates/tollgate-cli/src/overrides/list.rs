@@ -11,12 +11,12 @@ use crate::args::Format;
 use crate::client::http::{HttpClient, HttpError, segment};
 use crate::error::Error;
 use crate::output::Output;
-use crate::table::table;
+use crate::table::{shown, table};
 
 /// How many pages are read. A server has about a thousand overrides on one, and at most a million.
 const PAGES_MAX: usize = 1 << 14;
 
-const HEAD: [&str; 7] = ["limit", "id", "terms", "from", "until", "by", "why"];
+const HEAD: &str = "limit,id,terms,from,until,by,why";
 
 #[derive(Deserialize)]
 struct Page {
@@ -70,7 +70,7 @@ pub(super) fn run(list: &List) -> Result<(), Error> {
     })?;
     match list.format {
         Format::Text if rows.is_empty() => output.line("no overrides")?,
-        Format::Text => table(&HEAD, rows, &mut output)?,
+        Format::Text => table(HEAD, rows, &mut output)?,
         Format::Json => {}
     }
     output.finish()
@@ -137,7 +137,8 @@ impl Listed {
         };
         let until = or_dash(self.until.map(|until| until.to_string()));
         let [limit, id, terms] = [&self.limit, &self.id, &self.terms].map(Clone::clone);
-        vec![limit, id, terms, from, until, or_dash(self.by.clone()), why]
+        let row = [limit, id, terms, from, until, or_dash(self.by.clone()), why];
+        row.map(|text| shown(&text)).to_vec()
     }
 
     fn new_override(self) -> NewOverride {

@@ -184,11 +184,33 @@ fn the_counters_of_a_running_server_can_be_read() {
     let socket = socket.to_str().unwrap();
     let server = Server::start_exactly(&[&["serve", "--control", socket][..], &FREE].concat());
     server.udp("ping");
+    let mut client = server.bucket();
+    for _ in 0..7 {
+        client.ask("get LoginsPerUser:ada");
+    }
     let told = run(&["stats", "--control", socket, "--format", "json"]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
-    assert_eq!(told.json()[0]["doors"]["udp"]["requests"], 1);
+    let stats = &told.json()[0];
+    assert_eq!(stats["doors"]["udp"]["requests"], 1);
+    assert_eq!(
+        stats["limits"]["LoginsPerUser"],
+        serde_json::json!({"allowed": 5, "denied": 2, "shadow": 0})
+    );
+    let ada = serde_json::json!({"limit": "LoginsPerUser", "id": "ada", "count": 7, "error": 0});
+    assert_eq!(stats["busiest"], serde_json::json!([ada]));
+    assert_eq!(stats["most_denied"][0]["count"], 2);
+    assert_eq!(stats["configured"]["version"], 0);
+    assert_eq!(stats["configured"]["files"][0], "the starter limits");
+    assert_eq!(stats["ready"], true);
     let told = run(&["stats", "--control", socket]);
-    assert!(told.stdout.contains("udp      127.0.0.1:"), "{}", told.stdout);
+    for line in [
+        "udp      127.0.0.1:",
+        "\nlimit          allowed  denied  shadow\nLoginsPerUser        5       2       0\n",
+        "\nbusiest of     id   asks\nLoginsPerUser  ada     7\n",
+        "\nmost denied of  id   denied\nLoginsPerUser   ada       2\n",
+    ] {
+        assert!(told.stdout.contains(line), "{}", told.stdout);
+    }
     assert!(server.stop().success());
     let told = run(&["stats", "--control", socket]);
     assert_eq!(told.code, Some(3));

@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use tokio::sync::watch;
 
 use super::keys::Keys;
+use super::live::Live;
 use super::problem::{self, Problem};
 use crate::office::Office;
 use crate::settings::HttpSettings;
@@ -17,6 +18,7 @@ pub(super) struct App {
     pub(super) keys: Arc<Keys>,
     /// Not there while the server is starting.
     pub(super) office: OnceLock<Arc<Office>>,
+    pub(super) live: Live,
     pub(super) drain: watch::Receiver<bool>,
 }
 

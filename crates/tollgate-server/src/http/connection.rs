@@ -234,11 +234,12 @@ impl Connections {
         response
     }
 
-    fn count(&self, response: &Response<Body>, guest: &Guest, _started: Moment) {
+    fn count(&self, response: &Response<Body>, guest: &Guest, started: Moment) {
         let Counted { allowed, denied } = response.extensions().get().copied().unwrap_or_default();
         let malformed = u64::from(response.status().is_client_error() && denied == 0);
         let counts = Counts { requests: 1, allowed, denied, malformed, ..Counts::default() };
         guest.counters().add(&counts);
+        guest.counters().took(self.street.time.now().since(started), 1);
     }
 }
 

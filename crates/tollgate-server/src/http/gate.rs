@@ -1,4 +1,5 @@
 //! The gate, for reverse proxies that ask before they pass a request on.
+#![expect(unused_qualifications, reason = "the macro that describes parameters writes them")]
 
 use std::net::IpAddr;
 use std::sync::Arc;

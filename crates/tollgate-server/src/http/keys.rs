@@ -111,10 +111,6 @@ impl Keys {
         self.tls.as_ref().map(Reloading::config)
     }
 
-    pub(crate) fn has_tls(&self) -> bool {
-        self.tls.is_some()
-    }
-
     pub(crate) fn has_tokens(&self) -> bool {
         self.tokens_file.is_some() || self.tokens_text.is_some()
     }

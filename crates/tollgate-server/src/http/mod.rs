@@ -13,6 +13,7 @@ mod fields;
 mod forwarded;
 mod gate;
 mod keys;
+mod live;
 mod problem;
 mod route;
 mod schema;

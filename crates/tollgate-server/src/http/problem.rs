@@ -60,6 +60,8 @@ kinds! {
     BAD_ASKS 422 "bad-asks" "The asks are not what this route decides"
         "`limit` and `id`, or `asks` with 1 to 256 of them";
     QUOTA_EXCEEDED 429 "quota-exceeded" "Denied" "waiting as long as Retry-After says";
+    TOO_MANY_WATCHERS 503 "too-many-watchers" "Too many watch"
+        "watching when others have ended, or asking /v1/stats";
     STARTING 503 "starting" "Not ready" "asking again when /readyz says so";
 }
 

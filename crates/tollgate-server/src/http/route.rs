@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 use super::access::{self, Guards};
 use super::app::App;
 use super::problem::{self, Problem};
-use super::{decide, gate};
+use super::{decide, gate, live};
 use crate::settings::Role;
 
 /// All routes, and the document that describes them.
@@ -34,6 +34,10 @@ fn api() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(decide::batch))
         .routes(routes!(gate::by_path))
         .routes(routes!(gate::by_header))
+        .routes(routes!(live::stats))
+        .routes(routes!(live::live))
+        .routes(routes!(live::busiest))
+        .routes(routes!(live::metrics))
 }
 
 /// What a path needs; nothing, if anybody may have it. What is not listed is for the operator.

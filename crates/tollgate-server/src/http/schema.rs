@@ -158,3 +158,45 @@ pub(super) enum GateMistakes {
     #[response(status = 503, content_type = "application/problem+json")]
     Starting(#[to_schema] Problem),
 }
+
+/// What can become of who wants to read.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum ReadMistakes {
+    /// The query is not what this route reads
+    #[response(status = 400, content_type = "application/problem+json")]
+    BadRequest(#[to_schema] Problem),
+    /// A token is needed
+    #[response(status = 401, content_type = "application/problem+json")]
+    NeedsToken(#[to_schema] Problem),
+    /// The token's role does not suffice
+    #[response(status = 403, content_type = "application/problem+json")]
+    NotAllowed(#[to_schema] Problem),
+    /// The server is starting, or too many watch
+    #[response(status = 503, content_type = "application/problem+json")]
+    Starting(#[to_schema] Problem),
+}
+
+/// What can become of who wants to read of a limit.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum PathMistakes {
+    /// The query is not what this route reads
+    #[response(status = 400, content_type = "application/problem+json")]
+    BadRequest(#[to_schema] Problem),
+    /// A token is needed
+    #[response(status = 401, content_type = "application/problem+json")]
+    NeedsToken(#[to_schema] Problem),
+    /// The token's role does not suffice
+    #[response(status = 403, content_type = "application/problem+json")]
+    NotAllowed(#[to_schema] Problem),
+    /// There is no such limit
+    #[response(status = 404, content_type = "application/problem+json")]
+    NoSuchLimit(#[to_schema] Problem),
+    /// What is asked cannot be decided
+    #[response(status = 422, content_type = "application/problem+json")]
+    Mistake(#[to_schema] Problem),
+    /// The server is starting
+    #[response(status = 503, content_type = "application/problem+json")]
+    Starting(#[to_schema] Problem),
+}

@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use super::app::App;
 use super::connection::Connections;
 use super::keys::Keys;
+use super::live::Live;
 use super::route;
 use crate::office::Office;
 use crate::opening::Opening;
@@ -38,6 +39,7 @@ impl Http {
             settings: settings.clone(),
             keys: Arc::clone(keys),
             office: OnceLock::new(),
+            live: Live::default(),
             drain: street.drain.clone(),
         });
         let router = route::router(&app);

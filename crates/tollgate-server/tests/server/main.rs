@@ -2,9 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod counters;
 mod crowd;
 mod drain;
 mod exactness;
+mod http_live;
+mod overrides;
 mod reload;
 mod state;
 mod support;

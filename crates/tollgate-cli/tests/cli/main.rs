@@ -23,4 +23,5 @@ mod replay_reload;
 mod replay_rows;
 mod serve;
 mod server;
+mod top;
 mod vectors;

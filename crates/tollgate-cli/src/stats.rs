@@ -63,7 +63,8 @@ fn print_doors(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     });
     let head = "door,address,requests,allowed,denied,ignored,malformed,\
                 open,accepted,refused,dropped,p50,p99,longest";
-    table(head, doors.collect(), output)
+    let head: Vec<&str> = head.split(',').collect();
+    table(&head, doors.collect(), output)
 }
 
 /// A length of time, if there was something to take it.
@@ -81,7 +82,8 @@ fn print_stores(stats: &Stats, output: &mut Output) -> Result<(), Error> {
         let counts = [evicted, tokens_forgiven, turned_away].map(|count| count.to_string());
         words.into_iter().chain(counts).collect()
     });
-    table("store,keys,bytes,of,evicted,forgiven,turned away", stores.collect(), output)
+    let head = ["store", "keys", "bytes", "of", "evicted", "forgiven", "turned away"];
+    table(&head, stores.collect(), output)
 }
 
 /// The limits that were asked most. Where there are more, the rest is one line.
@@ -108,7 +110,7 @@ fn print_limits(stats: &Stats, output: &mut Output) -> Result<(), Error> {
         return Ok(());
     }
     output.line("")?;
-    table("limit,allowed,denied,shadow", rows, output)
+    table(&["limit", "allowed", "denied", "shadow"], rows, output)
 }
 
 /// A few ids, each with how often it was counted: exactly, or between two numbers.
@@ -129,6 +131,6 @@ fn print_busy(
         vec![shown(&it.limit), shown(&it.id), count]
     };
     output.line("")?;
-    let head = format!("{title} of,id,{counted}");
-    table(&head, ids.iter().take(IDS_SHOWN).map(row).collect(), output)
+    let of = format!("{title} of");
+    table(&[&of, "id", counted], ids.iter().take(IDS_SHOWN).map(row).collect(), output)
 }

@@ -16,9 +16,12 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 /// Columns as wide as they need to be: words to the left, numbers to the right.
-/// The words of the head have commas between them.
-pub(crate) fn table(head: &str, rows: Vec<Vec<String>>, output: &mut Output) -> Result<(), Error> {
-    let head: Vec<String> = head.split(',').map(str::to_owned).collect();
+pub(crate) fn table(
+    head: &[&str],
+    rows: Vec<Vec<String>>,
+    output: &mut Output,
+) -> Result<(), Error> {
+    let head: Vec<String> = head.iter().map(|&word| word.to_owned()).collect();
     let is_number = |column: usize| {
         rows.iter().all(|row| row.get(column).is_some_and(|it| it.parse::<u64>().is_ok()))
     };

@@ -16,7 +16,7 @@ use crate::table::{shown, table};
 /// How many pages are read. A server has about a thousand overrides on one, and at most a million.
 const PAGES_MAX: usize = 1 << 14;
 
-const HEAD: &str = "limit,id,terms,from,until,by,why";
+const HEAD: [&str; 7] = ["limit", "id", "terms", "from", "until", "by", "why"];
 
 #[derive(Deserialize)]
 struct Page {
@@ -70,7 +70,7 @@ pub(super) fn run(list: &List) -> Result<(), Error> {
     })?;
     match list.format {
         Format::Text if rows.is_empty() => output.line("no overrides")?,
-        Format::Text => table(HEAD, rows, &mut output)?,
+        Format::Text => table(&HEAD, rows, &mut output)?,
         Format::Json => {}
     }
     output.finish()

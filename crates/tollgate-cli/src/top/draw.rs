@@ -21,8 +21,7 @@ const DOORS_HEIGHT: u16 = 7;
 /// How wide the small charts are.
 const CHART_WIDTH: u16 = 20;
 
-const HELP: &str = "\
- q, Ctrl-C   quit
+const HELP: &str = " q, Ctrl-C   quit
  up, down    move, also with k and j
  g, G        to the first, to the last
  Tab         to the next box
@@ -45,7 +44,8 @@ pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
     let [busiest, most_denied] = halves.areas(ids);
     draw_ids(view, Pane::Busiest, frame, busiest);
     draw_ids(view, Pane::MostDenied, frame, most_denied);
-    let [doors, stores] = halves.areas(below);
+    let [doors, stores] =
+        Layout::horizontal([Constraint::Fill(4), Constraint::Fill(3)]).areas(below);
     if let Some(stats) = &view.stats {
         draw_doors(stats, frame, doors);
         draw_stores(stats, frame, stores);

@@ -15,6 +15,7 @@ mod fake;
 mod help;
 mod killed;
 mod overrides;
+mod overrides_live;
 mod program;
 mod replay;
 mod replay_doors;

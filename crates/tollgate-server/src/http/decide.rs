@@ -12,19 +12,20 @@ use tollgate::{Limiter, Merged, Mistake, Mode, Moment, Request};
 use utoipa::ToSchema;
 
 use super::app::{App, Inside};
-use super::body::{self, Whole};
+use super::body::{self, Whole, present};
 use super::connection::Counted;
 use super::decision::{Decided, DecisionBody};
 use super::fields::{self, Answered, Answers};
 use super::problem::{self, Problem};
+use super::schema;
 
 /// How many transactions one batch can have.
 pub(super) const BATCH_TRANSACTIONS_MAX: usize = 1024;
 /// What is asked for if nothing is said.
-const COST_DEFAULT: u64 = 1;
+pub(super) const COST_DEFAULT: u64 = 1;
 
 /// What is done with the asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Op {
     Spend,
@@ -37,12 +38,13 @@ pub(super) enum Op {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Transaction<'b> {
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     limit: Option<Cow<'b, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     id: Option<Cow<'b, str>>,
+    #[serde(default, deserialize_with = "present")]
     cost: Option<u64>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     asks: Option<Vec<Ask<'b>>>,
 }
 
@@ -54,12 +56,15 @@ struct Ask<'b> {
     limit: Cow<'b, str>,
     #[serde(borrow)]
     id: Cow<'b, str>,
+    #[serde(default, deserialize_with = "present")]
     cost: Option<u64>,
+    #[serde(default, deserialize_with = "present")]
     mode: Option<AskMode>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schema(as = Mode)]
 pub(super) enum AskMode {
     CheckAndSpend,
     CheckOnly,
@@ -78,61 +83,71 @@ struct Batch<'b> {
 #[serde(deny_unknown_fields)]
 struct BatchTransaction<'b> {
     op: Op,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     limit: Option<Cow<'b, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     id: Option<Cow<'b, str>>,
+    #[serde(default, deserialize_with = "present")]
     cost: Option<u64>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     asks: Option<Vec<Ask<'b>>>,
 }
 
 /// What each transaction of a batch was answered, in order.
 #[derive(Serialize, ToSchema)]
-#[schema(title = "Results")]
 pub(super) struct Results {
     results: Vec<BatchResult>,
 }
 
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
-#[schema(title = "Result")]
+#[schema(as = Result)]
 pub(super) enum BatchResult {
     Decision(Box<DecisionBody>),
     Problem { problem: Problem },
 }
 
 /// Spend tokens: one ask, or several as one transaction
-#[utoipa::path(post, path = "/v1/spend", tag = "decide", request_body = super::schema::TransactionSchema,
-    responses((status = 200, body = DecisionBody), super::schema::Mistakes))]
+///
+/// A denial is an answer with the status 200: look at `allowed`. If one ask is denied, none is spent.
+#[utoipa::path(post, path = "/v1/spend", tag = "decide", security(("token" = ["decide"])),
+    request_body = schema::SpendSchema, responses(schema::Decided))]
 pub(super) async fn spend(app: State<Arc<App>>, inside: Inside, body: Whole) -> Answer {
     one(Op::Spend, &app, &inside, &body)
 }
 
 /// Ask without spending
-#[utoipa::path(post, path = "/v1/check", tag = "decide", request_body = super::schema::TransactionSchema,
-    responses((status = 200, body = DecisionBody), super::schema::Mistakes))]
+#[utoipa::path(post, path = "/v1/check", tag = "decide", security(("token" = ["decide"])),
+    request_body = schema::TransactionSchema, responses(schema::Decided))]
 pub(super) async fn check(app: State<Arc<App>>, inside: Inside, body: Whole) -> Answer {
     one(Op::Check, &app, &inside, &body)
 }
 
 /// Give tokens back
-#[utoipa::path(post, path = "/v1/refund", tag = "decide", request_body = super::schema::TransactionSchema,
-    responses((status = 200, body = DecisionBody), super::schema::Mistakes))]
+///
+/// At most as many as are missing; `allowed` says whether there were any.
+#[utoipa::path(post, path = "/v1/refund", tag = "decide", security(("token" = ["decide"])),
+    request_body = schema::TransactionSchema, responses(schema::Decided))]
 pub(super) async fn refund(app: State<Arc<App>>, inside: Inside, body: Whole) -> Answer {
     one(Op::Refund, &app, &inside, &body)
 }
 
 /// Fill buckets
-#[utoipa::path(post, path = "/v1/reset", tag = "decide", request_body = super::schema::ResetSchema,
-    responses((status = 200, body = DecisionBody), super::schema::Mistakes))]
+#[utoipa::path(post, path = "/v1/reset", tag = "decide", security(("token" = ["decide"])),
+    request_body = schema::ResetSchema, responses(schema::Decided))]
 pub(super) async fn reset(app: State<Arc<App>>, inside: Inside, body: Whole) -> Answer {
     one(Op::Reset, &app, &inside, &body)
 }
 
 /// Decide many transactions in one request, each on its own
-#[utoipa::path(post, path = "/v1/batch", tag = "decide", request_body = super::schema::BatchSchema,
-    responses((status = 200, body = Results), super::schema::Mistakes))]
+///
+/// What is wrong with one of them, such as a limit that is not there, is told in its place, and the
+/// others are decided. A body that is not of the shape below is refused as a whole.
+#[utoipa::path(post, path = "/v1/batch", tag = "decide", security(("token" = ["decide"])),
+    request_body = schema::BatchSchema,
+    responses(
+        (status = 200, description = "What each was answered, in order", body = Results),
+        (status = 422, description = "The shape is wrong, so none was decided: `bad-asks`")))]
 pub(super) async fn batch(Inside(office): Inside, Whole(bytes): Whole) -> Answer {
     let Batch { transactions } = body::parse(&bytes)?;
     if transactions.is_empty() || transactions.len() > BATCH_TRANSACTIONS_MAX {
@@ -142,19 +157,22 @@ pub(super) async fn batch(Inside(office): Inside, Whole(bytes): Whole) -> Answer
         );
         return Err(Problem::field(&problem::BAD_ASKS, "transactions", detail));
     }
-    let (limiter, now) = (&office.house.http, office.time.now());
-    let mut counted = Counted::default();
-    let mut results = Vec::with_capacity(transactions.len());
+    let mut all = Vec::with_capacity(transactions.len());
     for (place, BatchTransaction { op, limit, id, cost, asks }) in transactions.iter().enumerate() {
         let parts = Parts { limit, id, cost: *cost, asks, at: format!("transactions[{place}].") };
-        let result = match parts.decide(*op, limiter, now) {
+        all.push((*op, parts.asks(*op)?, parts));
+    }
+    let (limiter, now) = (&office.house.http, office.time.now());
+    let mut counted = Counted::default();
+    let mut results = Vec::with_capacity(all.len());
+    for (op, asks, parts) in &all {
+        results.push(match parts.decide(*op, asks, limiter, now) {
             Ok(transaction) => {
                 counted.decided(transaction.merged.decision.allowed);
                 BatchResult::Decision(Box::new(transaction.body))
             }
             Err(problem) => BatchResult::Problem { problem },
-        };
-        results.push(result);
+        });
     }
     Ok(counted.attach(body::json(&Results { results })))
 }
@@ -166,7 +184,8 @@ fn one(op: Op, app: &App, Inside(office): &Inside, Whole(bytes): &Whole) -> Answ
     let Transaction { limit, id, cost, asks } = body::parse(bytes)?;
     let parts = Parts { limit: &limit, id: &id, cost, asks: &asks, at: String::new() };
     let now = office.time.now();
-    let transaction = parts.decide(op, &office.house.http, now)?;
+    let asks = parts.asks(op)?;
+    let transaction = parts.decide(op, &asks, &office.house.http, now)?;
     let mut response = body::json(&transaction.body);
     let allowed = transaction.merged.decision.allowed;
     let asks: Vec<Answered<'_>> = transaction.decided.iter().map(Decided::answered).collect();
@@ -197,13 +216,18 @@ struct Done<'p> {
 }
 
 impl<'p> Parts<'p, '_> {
-    fn decide(&self, op: Op, limiter: &Limiter, now: Moment) -> Result<Done<'p>, Problem> {
-        let asks = self.asks(op)?;
-        let problem = |mistake: Mistake| self.blame(&mistake, limiter, &asks, now);
+    fn decide(
+        &self,
+        op: Op,
+        asks: &[Request<'p>],
+        limiter: &Limiter,
+        now: Moment,
+    ) -> Result<Done<'p>, Problem> {
+        let problem = |mistake: Mistake| self.blame(&mistake, limiter, asks, now);
         let merged = match op {
-            Op::Spend | Op::Check => limiter.transaction(&asks, now),
-            Op::Refund => limiter.refund_all(&asks, now),
-            Op::Reset => limiter.reset_all(&asks, now),
+            Op::Spend | Op::Check => limiter.transaction(asks, now),
+            Op::Refund => limiter.refund_all(asks, now),
+            Op::Reset => limiter.reset_all(asks, now),
         };
         let merged = merged.map_err(problem)?;
         let mut decided = Vec::with_capacity(asks.len());
@@ -267,8 +291,9 @@ impl<'p> Parts<'p, '_> {
         asks: &[Request<'_>],
         now: Moment,
     ) -> Problem {
+        // Not by a check: whoever counts asks would hear of it.
         let has_it = |ask: &Request<'_>| {
-            limiter.check(ask.limit, ask.id, ask.cost, now).is_err_and(|found| found == *mistake)
+            limiter.explain(ask.limit, ask.id, ask.cost, now).is_err_and(|found| found == *mistake)
         };
         match asks.iter().position(has_it) {
             Some(place) if self.asks.is_some() => {

@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tollgate::limits::Limit;
-use tollgate::{Decision, Limiter, Merged, Mistake, Mode, Nanos, Request};
+use tollgate::limits::{Limit, NamedLimit};
+use tollgate::{Decision, Explanation, Limiter, Merged, Mistake, Mode, Nanos, Request};
 use utoipa::ToSchema;
 
 use super::fields::Answered;
 
 /// What a transaction was answered.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(title = "Decision")]
+#[schema(as = Decision)]
 pub(super) struct DecisionBody {
     /// The answer of the ask that decided.
     #[serde(flatten)]
@@ -23,11 +23,12 @@ pub(super) struct DecisionBody {
 
 /// What one ask was answered.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(title = "Outcome")]
+#[schema(as = Outcome)]
 pub(super) struct AskOutcome {
     #[serde(flatten)]
     answer: AnswerBody,
-    #[schema(value_type = Option<String>)]
+    /// What the transaction did with it; only for spends.
+    #[schema(value_type = super::decide::AskMode, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'static str>,
     cost: u64,
@@ -35,7 +36,7 @@ pub(super) struct AskOutcome {
 
 /// Whether it passes, and what the caller may want to know.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(title = "Answer")]
+#[schema(as = Answer)]
 pub(super) struct AnswerBody {
     #[serde(flatten)]
     state: StateBody,
@@ -48,7 +49,7 @@ pub(super) struct AnswerBody {
 
 /// The numbers of an answer.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(title = "State")]
+#[schema(as = State)]
 pub(super) struct StateBody {
     /// Whether it passes. For a refund: whether anything was given back.
     allowed: bool,
@@ -57,22 +58,22 @@ pub(super) struct StateBody {
     /// How many tokens are left.
     remaining: u64,
     /// Seconds until the same ask, repeated, would pass; 0 if it would now.
-    #[schema(value_type = f64)]
+    #[schema(value_type = f64, minimum = 0)]
     retry_in: Box<RawValue>,
     /// The same in nanoseconds.
-    #[schema(value_type = u64)]
+    #[schema(value_type = u64, format = "uint128")]
     retry_in_ns: u128,
     /// Seconds until the bucket is full.
-    #[schema(value_type = f64)]
+    #[schema(value_type = f64, minimum = 0)]
     reset_in: Box<RawValue>,
     /// The same in nanoseconds.
-    #[schema(value_type = u64)]
+    #[schema(value_type = u64, format = "uint128")]
     reset_in_ns: u128,
 }
 
 /// What applies to an id: its override, else the default.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(title = "Limit")]
+#[schema(as = Limit)]
 pub(super) struct LimitBody {
     name: String,
     /// How many tokens a full bucket holds.
@@ -80,7 +81,7 @@ pub(super) struct LimitBody {
     /// How many tokens come back in a period.
     count: u64,
     /// The period in seconds.
-    #[schema(value_type = f64)]
+    #[schema(value_type = f64, minimum = 0)]
     period: Box<RawValue>,
     /// The same in nanoseconds.
     #[schema(value_type = u64)]
@@ -157,14 +158,24 @@ impl StateBody {
 }
 
 impl LimitBody {
+    /// The limit of an explanation.
+    pub(super) fn explained(told: &Explanation) -> Self {
+        Self { shadow: told.shadow, ..Self::of(&told.limit, &told.terms) }
+    }
+
     pub(super) fn new(limiter: &Limiter, name: &str, terms: &Limit) -> Self {
+        let shadow = limiter.names().named(name).is_some_and(NamedLimit::is_shadow);
+        Self { shadow, ..Self::of(name, terms) }
+    }
+
+    fn of(name: &str, terms: &Limit) -> Self {
         Self {
             name: name.to_owned(),
             burst: terms.burst(),
             count: terms.count(),
             period: seconds(terms.period()),
             period_ns: terms.period().get(),
-            shadow: limiter.names().named(name).is_some_and(|named| named.is_shadow()),
+            shadow: false,
         }
     }
 }

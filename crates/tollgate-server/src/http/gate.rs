@@ -1,21 +1,19 @@
 //! The gate, for reverse proxies that ask before they pass a request on.
-#![expect(unused_qualifications, reason = "the macro that describes parameters writes them")]
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
 use axum::response::IntoResponse;
-use serde::Deserialize;
+use tollgate::algorithm::gcra::BURST_MAX;
 use tollgate::{Mistake, Request};
-use utoipa::IntoParams;
 
+use super::address::{self, InPath};
 use super::app::{App, Inside};
-use super::body::Query;
 use super::connection::{Caller, Counted};
-use super::decide::Answer;
+use super::decide::{Answer, COST_DEFAULT};
 use super::fields::{self, Answered, Answers};
 use super::forwarded;
 use super::problem::{self, Problem};
@@ -26,72 +24,59 @@ const HEADER_ID_BYTES_MAX: usize = tollgate::limits::ID_BYTES_MAX;
 /// The header whose value is not an id itself but leads to one.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// How to pass the gate.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct GateQuery {
-    /// How many tokens; 1 if nothing is said.
-    #[param(minimum = 0, default = 1, required = false)]
-    cost: Option<u64>,
-    /// The status of a denial, for proxies that take others for an accident: nginx wants 403.
-    #[param(default = 429, required = false, value_type = Option<u16>)]
-    denied: Option<u16>,
-}
-
-/// How to pass the gate with an id that a header has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct HeaderGateQuery {
-    /// The header that has the id. `X-Forwarded-For` stands for the address of the client: the last
-    /// hop that is not a trusted proxy.
-    #[param(example = "X-Forwarded-For")]
-    header: String,
-    /// How many tokens; 1 if nothing is said.
-    #[param(minimum = 0, default = 1, required = false)]
-    cost: Option<u64>,
-    /// The status of a denial, for proxies that take others for an accident: nginx wants 403.
-    #[param(default = 429, required = false, value_type = Option<u16>)]
-    denied: Option<u16>,
-}
-
 /// Pass the gate: 204, or 429 if it is too early
-#[utoipa::path(get, path = "/v1/gate/{limit}/{id}", tag = "decide",
-    params(("limit" = String, Path), ("id" = String, Path), GateQuery),
-    responses((status = 204, description = "It may pass"), super::schema::GateMistakes))]
+#[utoipa::path(get, path = "/v1/gate/{limit}/{id}", tag = "decide", security(("token" = ["decide"])),
+    params(
+        ("limit" = String, Path, description = "The name of the limit.", min_length = 1, example = "LoginsPerUser"),
+        ("id" = String, Path, description = "Whom it counts for, percent-encoded.", min_length = 1, example = "ada"),
+        ("cost" = Option<u64>, Query, description = "How many tokens; 1 if nothing is said.",
+            minimum = 0, maximum = 4_294_967_296_u64),
+        ("denied" = Option<u16>, Query, description = "The status of a denial, 429, 403 or 401, for proxies that take \
+            others for an accident: nginx wants 403.")),
+    responses(super::schema::Passed))]
 pub(super) async fn by_path(
     app: State<Arc<App>>,
     Inside(office): Inside,
-    Path((limit, id)): Path<(String, String)>,
-    Query(query): Query<GateQuery>,
+    InPath((limit, id)): InPath<(String, String)>,
+    uri: Uri,
 ) -> Answer {
-    let denied = denied_status(query.denied)?;
-    pass(&app, &office, Request::new(&limit, &id, query.cost.unwrap_or(1)), denied)
+    let [cost, denied] = address::query(&uri, ["cost", "denied"])?;
+    let denied = denied_status(denied.as_deref())?;
+    let cost = address::number("cost", cost.as_deref(), BURST_MAX, COST_DEFAULT)?;
+    pass(&app, &office, Request::new(&limit, &id, cost), denied)
 }
 
 /// Pass the gate with the id that a header has
-#[utoipa::path(get, path = "/v1/gate/{limit}", tag = "decide",
-    params(("limit" = String, Path), HeaderGateQuery),
-    responses((status = 204, description = "It may pass"), super::schema::GateMistakes))]
+#[utoipa::path(get, path = "/v1/gate/{limit}", tag = "decide", security(("token" = ["decide"])),
+    params(
+        ("limit" = String, Path, description = "The name of the limit.", min_length = 1, example = "LoginsPerUser"),
+        ("header" = String, Query, description = "The header that has the id. `X-Forwarded-For` stands for the \
+            address of the client: the last hop that is not a trusted proxy.", example = "X-Forwarded-For"),
+        ("cost" = Option<u64>, Query, description = "How many tokens; 1 if nothing is said.",
+            minimum = 0, maximum = 4_294_967_296_u64),
+        ("denied" = Option<u16>, Query, description = "The status of a denial: 429, 403 or 401.")),
+    responses(super::schema::Passed))]
 pub(super) async fn by_header(
     app: State<Arc<App>>,
     Inside(office): Inside,
     Extension(caller): Extension<Caller>,
-    Path(limit): Path<String>,
-    Query(query): Query<HeaderGateQuery>,
+    InPath(limit): InPath<String>,
+    uri: Uri,
     headers: HeaderMap,
 ) -> Answer {
-    let denied = denied_status(query.denied)?;
-    let id = id_in_header(&app, &caller, &query.header, &headers)?;
-    pass(&app, &office, Request::new(&limit, &id, query.cost.unwrap_or(1)), denied)
+    let [header, cost, denied] = address::query(&uri, ["header", "cost", "denied"])?;
+    let denied = denied_status(denied.as_deref())?;
+    let missing = || Problem::field(&problem::BAD_QUERY, "header", "say which header has the id");
+    let id = id_in_header(&app, &caller, &header.ok_or_else(missing)?, &headers)?;
+    let cost = address::number("cost", cost.as_deref(), BURST_MAX, COST_DEFAULT)?;
+    pass(&app, &office, Request::new(&limit, &id, cost), denied)
 }
 
-fn denied_status(status: Option<u16>) -> Result<StatusCode, Problem> {
+fn denied_status(status: Option<&str>) -> Result<StatusCode, Problem> {
     match status {
-        None | Some(429) => Ok(StatusCode::TOO_MANY_REQUESTS),
-        Some(403) => Ok(StatusCode::FORBIDDEN),
-        Some(401) => Ok(StatusCode::UNAUTHORIZED),
+        None | Some("429") => Ok(StatusCode::TOO_MANY_REQUESTS),
+        Some("403") => Ok(StatusCode::FORBIDDEN),
+        Some("401") => Ok(StatusCode::UNAUTHORIZED),
         Some(status) => {
             let detail = format!("a denial cannot have the status {status}: use 429, 403 or 401");
             Err(Problem::field(&problem::BAD_QUERY, "denied", detail))

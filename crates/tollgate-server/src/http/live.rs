@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use axum::http::{HeaderName, Response};
 use hyper::body::Frame;
@@ -16,12 +16,12 @@ use parking_lot::Mutex;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tollgate::Moment;
 
+use super::address::InPath;
 use super::app::{App, Inside};
 use super::body;
 use super::connection::{Busy, Caller};
 use super::decide::Answer;
 use super::problem::{self, Problem};
-use super::schema::{PathMistakes, ReadMistakes};
 use crate::metrics;
 use crate::office::Office;
 use crate::stats::{Busiest, Stats};
@@ -59,15 +59,16 @@ impl Live {
 }
 
 /// What is counted, once
-#[utoipa::path(get, path = "/v1/stats", tag = "read",
-    responses((status = 200, body = Stats), ReadMistakes))]
+#[utoipa::path(get, path = "/v1/stats", tag = "look", security(("token" = ["read"])),
+    responses((status = 200, description = "As it is now", body = Stats)))]
 pub(super) async fn stats(Inside(office): Inside) -> Answer {
     Ok(body::json(&office.stats()))
 }
 
 /// What is counted, every second, as server-sent events called `stats`
-#[utoipa::path(get, path = "/v1/live", tag = "read",
-    responses((status = 200, body = String, content_type = "text/event-stream"), ReadMistakes))]
+#[utoipa::path(get, path = "/v1/live", tag = "look", security(("token" = ["read"])),
+    responses(
+        (status = 200, description = "Events without an end", body = String, content_type = "text/event-stream")))]
 pub(super) async fn live(
     State(app): State<Arc<App>>,
     Inside(office): Inside,
@@ -89,9 +90,12 @@ pub(super) async fn live(
 }
 
 /// The busiest and the most denied ids of a limit
-#[utoipa::path(get, path = "/v1/busiest/{limit}", tag = "read", params(("limit" = String, Path)),
-    responses((status = 200, body = Busiest), PathMistakes))]
-pub(super) async fn busiest(Inside(office): Inside, Path(limit): Path<String>) -> Answer {
+#[utoipa::path(get, path = "/v1/busiest/{limit}", tag = "look", security(("token" = ["read"])),
+    params(("limit" = String, Path, description = "The name of the limit.", min_length = 1, example = "LoginsPerUser")),
+    responses(
+        (status = 200, description = "At most 50 of each", body = Busiest),
+        (status = 404, description = "There is no such limit: `no-such-limit`")))]
+pub(super) async fn busiest(Inside(office): Inside, InPath(limit): InPath<String>) -> Answer {
     let mistake = || office.house.http.terms(&limit, "").err();
     match office.busiest(&limit) {
         Some(busiest) => Ok(body::json(&busiest)),
@@ -103,8 +107,9 @@ pub(super) async fn busiest(Inside(office): Inside, Path(limit): Path<String>) -
 }
 
 /// What is counted, for Prometheus
-#[utoipa::path(get, path = "/metrics", tag = "read",
-    responses((status = 200, body = String, content_type = "application/openmetrics-text"), ReadMistakes))]
+#[utoipa::path(get, path = "/metrics", tag = "look", security(("token" = ["read"])),
+    responses((status = 200, description = "As OpenMetrics", body = String,
+        content_type = "application/openmetrics-text")))]
 pub(super) async fn metrics(Inside(office): Inside) -> Answer {
     let mut response = Response::new(Body::from(office.metrics()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(metrics::CONTENT_TYPE));

@@ -4,22 +4,29 @@
 //! of its JSON, and nothing crosses a thread.
 
 mod access;
+mod address;
 mod app;
 mod body;
 mod connection;
 mod decide;
 mod decision;
+mod document;
 mod fields;
 mod forwarded;
 mod gate;
+mod health;
 mod keys;
+mod limits;
 mod live;
+mod overrides;
+mod page;
 mod problem;
 mod route;
 mod schema;
 mod serve;
 mod tls;
 mod tokens;
+mod wire;
 
 pub(crate) use access::check_exposure;
 pub(crate) use keys::Keys;

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::access::Refusal;
 
 /// A kind of problem: its address is `/api#SLUG`.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(super) struct Kind {
     pub(super) slug: &'static str,
     pub(super) title: &'static str,
@@ -34,6 +34,7 @@ macro_rules! kinds {
 kinds! {
     BAD_JSON 400 "bad-json" "The body is not what this route reads"
         "JSON as /openapi.json describes it";
+    BAD_PATH 400 "bad-path" "The path cannot be read" "UTF-8, percent-encoded";
     BAD_QUERY 400 "bad-query" "The query is not what this route reads"
         "the parameters that /openapi.json describes";
     BAD_FORWARDED 400 "bad-forwarded" "The client's address is not known"
@@ -44,9 +45,16 @@ kinds! {
         "a token whose role suffices, from the server's own page if it is from a browser";
     NOT_FOUND 404 "not-found" "There is nothing here" "a path that /openapi.json describes";
     NO_SUCH_LIMIT 404 "no-such-limit" "No such limit" "the name of a limit: see /v1/limits";
+    NO_SUCH_OVERRIDE 404 "no-such-override" "No such override"
+        "an id with an override that was made at run time: see /v1/overrides";
     WRONG_METHOD 405 "wrong-method" "Not with this method" "a method that the header Allow names";
     TOO_SLOW 408 "too-slow" "The body did not arrive in time"
         "a body that is sent within http.body_time";
+    WOULD_LOWER 409 "would-lower" "It would allow less than now"
+        "`lower`: true, if the id is to be allowed less than now";
+    ONLY_IN_FILE 409 "only-in-file" "The override is written in a file"
+        "an override that was made at run time: the others are removed from their file";
+    TOO_MANY 409 "too-many" "There are too many already" "fewer overrides at run time, and more in the file";
     TOO_LARGE 413 "too-large" "The body is too large" "a body of at most http.body_bytes";
     WRONG_HOST 421 "wrong-host" "Not this server"
         "localhost or an IP address as the host, or a tokens file";
@@ -59,31 +67,41 @@ kinds! {
         "one ask per bucket, with the costs added up";
     BAD_ASKS 422 "bad-asks" "The asks are not what this route decides"
         "`limit` and `id`, or `asks` with 1 to 256 of them";
+    BAD_OVERRIDE 422 "bad-override" "The override cannot be"
+        "terms within the bounds of limits, a reason, and an end to come if any";
+    NOT_OVERRIDABLE 422 "not-overridable" "The limit cannot have this override"
+        "the name of a limit that can have overrides";
     QUOTA_EXCEEDED 429 "quota-exceeded" "Denied" "waiting as long as Retry-After says";
     TOO_MANY_WATCHERS 503 "too-many-watchers" "Too many watch"
         "watching when others have ended, or asking /v1/stats";
     STARTING 503 "starting" "Not ready" "asking again when /readyz says so";
+    DRAINING 503 "draining" "Stopping" "asking another server";
+    STORAGE 507 "storage" "It could not be kept" "room and rights in the state directory";
 }
 
 /// One problem, to be answered.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(title = "Problem")]
 pub(crate) struct Problem {
     /// Which kind: an address within this server's documentation.
     #[serde(rename = "type")]
+    #[schema(format = "uri-reference", examples("/api#unknown-limit"))]
     kind: String,
     /// The kind in words.
     title: &'static str,
+    /// The status of the answer.
+    #[schema(minimum = 400, maximum = 599)]
     status: u16,
     /// What is wrong here.
     detail: String,
     /// The field of the body, or the parameter, that is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
     field: Option<String>,
     /// What would be right.
     rule: &'static str,
     /// The limits that denied, for `quota-exceeded`.
     #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
     violated_policies: Vec<String>,
     /// Which proof is wanted.
     #[serde(skip)]
@@ -119,10 +137,8 @@ impl Problem {
             Mistake::NoDefault { .. } => (&NO_DEFAULT, "id"),
             Mistake::Id { .. } => (&BAD_ID, "id"),
             Mistake::CostAboveBurst { .. } => (&COST_ABOVE_BURST, "cost"),
-            Mistake::SameBucketTwice { .. } => {
-                return Self::field(&SAME_BUCKET_TWICE, "asks", mistake);
-            }
-            _ => return Self::field(&BAD_ASKS, "asks", mistake),
+            Mistake::SameBucketTwice { .. } => (&SAME_BUCKET_TWICE, "asks"),
+            _ => (&BAD_ASKS, "asks"),
         };
         Self::field(kind, format_args!("{at}{field}"), mistake)
     }
@@ -148,6 +164,11 @@ impl Problem {
     /// The same with another status.
     pub(super) fn with_status(self, status: StatusCode) -> Self {
         Self { status: status.as_u16(), ..self }
+    }
+
+    /// The same, with more to say about what would be right.
+    pub(super) fn with_rule(self, rule: Option<&'static str>) -> Self {
+        Self { rule: rule.unwrap_or(self.rule), ..self }
     }
 
     /// A denial, for clients that look at the status only.

@@ -4,20 +4,25 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::{HeaderValue, Method, Request};
+use axum::routing::get;
 use hyper::body::Incoming;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::access::{self, Guards};
 use super::app::App;
+use super::page::Fixed;
 use super::problem::{self, Problem};
-use super::{decide, gate, live};
+use super::{decide, document, gate, health, limits, live, overrides, page};
 use crate::settings::Role;
 
-/// All routes, and the document that describes them.
+/// All routes, among them the document that describes them.
 pub(super) fn router(app: &Arc<App>) -> Router {
-    let (router, _document) = api().split_for_parts();
-    router
+    let (router, document) = api().split_for_parts();
+    let document = document::write(document, &app.settings);
+    let document = Fixed::new("application/json", document);
+    page::serve(router)
+        .route(document::PATH, get(document.handler()))
         .fallback(|| async { Problem::new(&problem::NOT_FOUND, "there is nothing at this path") })
         .method_not_allowed_fallback(|| async {
             Problem::new(&problem::WRONG_METHOD, "this path is not for this method")
@@ -25,8 +30,8 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-fn api() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
+pub(super) fn api() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::with_openapi(document::begin())
         .routes(routes!(decide::spend))
         .routes(routes!(decide::check))
         .routes(routes!(decide::refund))
@@ -38,6 +43,15 @@ fn api() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(live::live))
         .routes(routes!(live::busiest))
         .routes(routes!(live::metrics))
+        .routes(routes!(limits::limits))
+        .routes(routes!(limits::limit))
+        .routes(routes!(limits::bucket))
+        .routes(routes!(limits::explain))
+        .routes(routes!(overrides::overrides, overrides::put_overrides))
+        .routes(routes!(overrides::put_override, overrides::remove_override))
+        .routes(routes!(overrides::audit))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
 }
 
 /// What a path needs; nothing, if anybody may have it. What is not listed is for the operator.

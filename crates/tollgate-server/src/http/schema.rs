@@ -1,26 +1,156 @@
 //! The shapes of requests, for the document that describes the API: what is read is read by
-//! `decide.rs`, which says better what is wrong.
+//! `decide.rs` and `overrides.rs`, which say better what is wrong.
 
 use utoipa::{IntoResponses, ToSchema};
 
-use super::decide::{AskMode, Op};
-use super::problem::Problem;
+use super::decide::AskMode;
+use super::decision::DecisionBody;
 
 /// One ask, or several that are decided as one: if one is denied, none is spent.
 #[derive(ToSchema)]
 #[serde(untagged)]
-#[schema(title = "Transaction")]
+#[schema(as = Spend)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) enum TransactionSchema {
+pub(super) enum SpendSchema {
     One(OneSchema),
     Many(ManySchema),
 }
 
+/// One ask, or several as one transaction.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[schema(as = Transaction)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum TransactionSchema {
+    One(OneSchema),
+    Many(PlainManySchema),
+}
+
+/// One ask.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(title = "One", example = json!({"limit": "LoginsPerUser", "id": "ada", "cost": 1}))]
+#[schema(as = One, example = json!({"limit": "LoginsPerUser", "id": "ada", "cost": 1}))]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) struct OneSchema {
+    /// The name of the limit.
+    #[schema(min_length = 1)]
+    limit: String,
+    /// Whom it counts for.
+    #[schema(min_length = 1)]
+    id: String,
+    /// How many tokens; 1 if nothing is said.
+    #[schema(required = false, minimum = 0, maximum = 4_294_967_296_u64, default = 1)]
+    cost: u64,
+}
+
+/// Several asks, each with what the transaction does with it.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SpendMany)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct ManySchema {
+    /// Each for a bucket of its own.
+    #[schema(min_items = 1, max_items = 256)]
+    asks: Vec<AskSchema>,
+}
+
+/// Several asks.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Many)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct PlainManySchema {
+    /// Each for a bucket of its own.
+    #[schema(min_items = 1, max_items = 256)]
+    asks: Vec<OneSchema>,
+}
+
+/// One ask of several.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Ask, example = json!({"limit": "LoginsPerUser", "id": "ada", "cost": 1, "mode": "check-and-spend"}))]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct AskSchema {
+    /// The name of the limit.
+    #[schema(min_length = 1)]
+    limit: String,
+    /// Whom it counts for.
+    #[schema(min_length = 1)]
+    id: String,
+    /// How many tokens; 1 if nothing is said.
+    #[schema(required = false, minimum = 0, maximum = 4_294_967_296_u64, default = 1)]
+    cost: u64,
+    /// What the transaction does with it; `check-and-spend` if nothing is said.
+    #[schema(required = false)]
+    mode: AskMode,
+}
+
+/// Which buckets to fill.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[schema(as = Reset)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum ResetSchema {
+    One(ResetOneSchema),
+    Many(ResetManySchema),
+}
+
+/// One bucket to fill.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ResetOne, example = json!({"limit": "LoginsPerUser", "id": "ada"}))]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct ResetOneSchema {
+    /// The name of the limit.
+    #[schema(min_length = 1)]
+    limit: String,
+    /// Whom it counts for.
+    #[schema(min_length = 1)]
+    id: String,
+}
+
+/// Several buckets to fill.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ResetMany)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct ResetManySchema {
+    #[schema(min_items = 1, max_items = 256)]
+    asks: Vec<ResetOneSchema>,
+}
+
+/// Many transactions, each on its own.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Batch)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct BatchSchema {
+    #[schema(min_items = 1, max_items = 1024)]
+    transactions: Vec<BatchTransactionSchema>,
+}
+
+/// One transaction: what to do, and `limit` and `id`, or `asks`. Which limits and ids there are is not
+/// looked at before it is decided.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[schema(as = BatchTransaction)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum BatchTransactionSchema {
+    One(BatchOneSchema),
+    Spend(BatchSpendSchema),
+    Many(BatchManySchema),
+    Reset(BatchResetSchema),
+    ResetMany(BatchResetManySchema),
+}
+
+/// One ask.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = BatchOne, example = json!({"op": "spend", "limit": "LoginsPerUser", "id": "ada", "cost": 1}))]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct BatchOneSchema {
+    #[schema(inline)]
+    op: CostOp,
     /// The name of the limit.
     limit: String,
     /// Whom it counts for.
@@ -30,173 +160,238 @@ pub(super) struct OneSchema {
     cost: u64,
 }
 
+/// Several asks that are spent as one.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(title = "Many")]
+#[schema(as = BatchSpend)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) struct ManySchema {
+pub(super) struct BatchSpendSchema {
+    #[schema(inline)]
+    op: SpendOp,
     #[schema(min_items = 1, max_items = 256)]
-    asks: Vec<AskSchema>,
+    asks: Vec<BatchAskSchema>,
 }
 
+/// Several asks that are checked or refunded as one.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(title = "Ask")]
+#[schema(as = BatchMany)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) struct AskSchema {
+pub(super) struct BatchManySchema {
+    #[schema(inline)]
+    op: PlainOp,
+    #[schema(min_items = 1, max_items = 256)]
+    asks: Vec<BatchPlainAskSchema>,
+}
+
+/// One bucket to fill.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = BatchReset)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct BatchResetSchema {
+    #[schema(inline)]
+    op: ResetOp,
+    limit: String,
+    id: String,
+}
+
+/// Several buckets to fill.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = BatchResetMany)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct BatchResetManySchema {
+    #[schema(inline)]
+    op: ResetOp,
+    #[schema(min_items = 1, max_items = 256)]
+    asks: Vec<BatchBucketSchema>,
+}
+
+/// One ask of several.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = BatchAsk)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct BatchAskSchema {
     limit: String,
     id: String,
     #[schema(required = false, minimum = 0, default = 1)]
     cost: u64,
-    /// What the transaction does with it; only for spends.
     #[schema(required = false)]
     mode: AskMode,
 }
 
-/// Which buckets to fill.
-#[derive(ToSchema)]
-#[serde(untagged)]
-#[schema(title = "Reset")]
-#[expect(dead_code, reason = "only its schema is used")]
-pub(super) enum ResetSchema {
-    One(BucketSchema),
-    Many(BucketsSchema),
-}
-
+/// One ask of several, without a mode.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(title = "Bucket")]
+#[schema(as = BatchPlainAsk)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) struct BucketSchema {
+pub(super) struct BatchPlainAskSchema {
+    limit: String,
+    id: String,
+    #[schema(required = false, minimum = 0, default = 1)]
+    cost: u64,
+}
+
+/// One bucket of several.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = BatchBucket)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct BatchBucketSchema {
     limit: String,
     id: String,
 }
 
 #[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(title = "Buckets")]
+#[serde(rename_all = "lowercase")]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) struct BucketsSchema {
-    #[schema(min_items = 1, max_items = 256)]
-    asks: Vec<BucketSchema>,
+pub(super) enum CostOp {
+    Spend,
+    Check,
+    Refund,
 }
 
-/// Many transactions, each on its own.
+#[derive(ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum SpendOp {
+    Spend,
+}
+
+#[derive(ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum PlainOp {
+    Check,
+    Refund,
+}
+
+#[derive(ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum ResetOp {
+    Reset,
+}
+
+/// What an id is to be allowed, and why.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(title = "Batch")]
+#[schema(as = NewOverride, example = json!({
+    "burst": 20, "count": 20, "period": "1m", "why": "load test", "until": "2030-12-01T00:00:00Z"}))]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) struct BatchSchema {
-    #[schema(min_items = 1, max_items = 1024)]
-    transactions: Vec<BatchTransactionSchema>,
+pub(super) struct NewOverrideSchema {
+    /// How many tokens a full bucket holds.
+    #[schema(minimum = 1, maximum = 4_294_967_296_u64)]
+    burst: u64,
+    /// How many tokens come back in a period.
+    #[schema(minimum = 1)]
+    count: u64,
+    /// How long that takes: numbers, each with its unit.
+    #[schema(
+        pattern = r"^((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w))+$",
+        examples("3h", "1h30m")
+    )]
+    period: String,
+    /// Why, for whoever reads the audit.
+    #[schema(min_length = 1, max_length = 1024, pattern = r"\S")]
+    why: String,
+    /// When it ends by itself; never, if nothing is said.
+    #[schema(required = false, format = DateTime)]
+    until: String,
+    /// Whether it may allow less than the id is allowed now.
+    #[schema(required = false, default = false)]
+    lower: bool,
 }
 
-/// `limit` and `id`, or `asks`.
+/// Many of them.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(title = "BatchTransaction")]
+#[schema(as = NewOverrides)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) struct BatchTransactionSchema {
-    op: Op,
-    limit: Option<String>,
-    id: Option<String>,
-    #[schema(minimum = 0)]
-    cost: Option<u64>,
-    asks: Option<Vec<AskSchema>>,
+pub(super) struct NewOverridesSchema {
+    /// Each for another id.
+    #[schema(max_items = 65536)]
+    overrides: Vec<ListedNewOverrideSchema>,
+    /// Whether any of them may allow less than the id is allowed now.
+    #[schema(required = false, default = false)]
+    lower: bool,
 }
 
-/// What a caller can get wrong.
+/// What one id is to be allowed, and why.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ListedNewOverride, example = json!({
+    "limit": "LoginsPerUser", "id": "ada", "burst": 20, "count": 20, "period": "1m", "why": "load test"}))]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct ListedNewOverrideSchema {
+    /// The name of the limit.
+    #[schema(min_length = 1)]
+    limit: String,
+    /// Whom it is for.
+    #[schema(min_length = 1)]
+    id: String,
+    /// How many tokens a full bucket holds.
+    #[schema(minimum = 1, maximum = 4_294_967_296_u64)]
+    burst: u64,
+    /// How many tokens come back in a period.
+    #[schema(minimum = 1)]
+    count: u64,
+    /// How long that takes: numbers, each with its unit.
+    #[schema(
+        pattern = r"^((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w))+$",
+        examples("3h", "1h30m")
+    )]
+    period: String,
+    /// Why, for whoever reads the audit.
+    #[schema(min_length = 1, max_length = 1024, pattern = r"\S")]
+    why: String,
+    /// When it ends by itself; never, if nothing is said.
+    #[schema(required = false, format = DateTime)]
+    until: String,
+}
+
+/// What asks are answered.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) enum Mistakes {
-    /// The body is not what this route reads
-    #[response(status = 400, content_type = "application/problem+json")]
-    BadRequest(#[to_schema] Problem),
-    /// A token is needed
-    #[response(status = 401, content_type = "application/problem+json")]
-    NeedsToken(#[to_schema] Problem),
-    /// The token's role does not suffice
-    #[response(status = 403, content_type = "application/problem+json")]
-    NotAllowed(#[to_schema] Problem),
-    /// The body did not arrive in time
-    #[response(status = 408, content_type = "application/problem+json")]
-    TooSlow(#[to_schema] Problem),
-    /// The body is too large
-    #[response(status = 413, content_type = "application/problem+json")]
-    TooLarge(#[to_schema] Problem),
-    /// What is asked cannot be decided
-    #[response(status = 422, content_type = "application/problem+json")]
-    Mistake(#[to_schema] Problem),
-    /// The server is starting
-    #[response(status = 503, content_type = "application/problem+json")]
-    Starting(#[to_schema] Problem),
+pub(super) enum Decided {
+    /// It was decided: `allowed` says how
+    #[response(status = 200, headers(
+        ("RateLimit" = String, description = "What is left, of each limit that was asked, as a structured field: \
+            `\"LoginsPerUser\";r=4;t=60`. `t` is in how many seconds there is more."),
+        ("RateLimit-Policy" = String, description = "What is allowed: `\"LoginsPerUser\";q=5;w=300`. `q` is the \
+            burst, `w` in how many seconds an empty bucket is full."),
+        ("Retry-After" = u64, description = "Only with a denial: after how many seconds the same ask passes."),
+        ("X-RateLimit-Limit" = u64, description = "Only if `http.x_ratelimit` is set, as the next two: the burst."),
+        ("X-RateLimit-Remaining" = u64, description = "How many tokens are left."),
+        ("X-RateLimit-Reset" = String, description = "When there is more, as the setting says.")))]
+    Decision(#[to_schema] DecisionBody),
+    /// What is asked cannot be decided: `unknown-limit`, `bad-id`, `no-default`, `cost-above-burst`,
+    /// `same-bucket-twice`, `bad-asks`
+    #[response(status = 422)]
+    Mistake,
 }
 
 /// What can become of who wants to pass the gate.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) enum GateMistakes {
-    /// The query or a header is not what this route reads
-    #[response(status = 400, content_type = "application/problem+json")]
-    BadRequest(#[to_schema] Problem),
-    /// A token is needed; or it is denied, and 401 was asked for
-    #[response(status = 401, content_type = "application/problem+json")]
-    NeedsToken(#[to_schema] Problem),
-    /// The token's role does not suffice; or it is denied, and 403 was asked for
-    #[response(status = 403, content_type = "application/problem+json")]
-    NotAllowed(#[to_schema] Problem),
-    /// No such limit
-    #[response(status = 404, content_type = "application/problem+json")]
-    NoSuchLimit(#[to_schema] Problem),
-    /// What is asked cannot be decided
-    #[response(status = 422, content_type = "application/problem+json")]
-    Mistake(#[to_schema] Problem),
-    /// Denied, until Retry-After
-    #[response(status = 429, content_type = "application/problem+json")]
-    Denied(#[to_schema] Problem),
-    /// The server is starting
-    #[response(status = 503, content_type = "application/problem+json")]
-    Starting(#[to_schema] Problem),
-}
-
-/// What can become of who wants to read.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "only its schema is used")]
-pub(super) enum ReadMistakes {
-    /// The query is not what this route reads
-    #[response(status = 400, content_type = "application/problem+json")]
-    BadRequest(#[to_schema] Problem),
-    /// A token is needed
-    #[response(status = 401, content_type = "application/problem+json")]
-    NeedsToken(#[to_schema] Problem),
-    /// The token's role does not suffice
-    #[response(status = 403, content_type = "application/problem+json")]
-    NotAllowed(#[to_schema] Problem),
-    /// The server is starting, or too many watch
-    #[response(status = 503, content_type = "application/problem+json")]
-    Starting(#[to_schema] Problem),
-}
-
-/// What can become of who wants to read of a limit.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "only its schema is used")]
-pub(super) enum PathMistakes {
-    /// The query is not what this route reads
-    #[response(status = 400, content_type = "application/problem+json")]
-    BadRequest(#[to_schema] Problem),
-    /// A token is needed
-    #[response(status = 401, content_type = "application/problem+json")]
-    NeedsToken(#[to_schema] Problem),
-    /// The token's role does not suffice
-    #[response(status = 403, content_type = "application/problem+json")]
-    NotAllowed(#[to_schema] Problem),
-    /// There is no such limit
-    #[response(status = 404, content_type = "application/problem+json")]
-    NoSuchLimit(#[to_schema] Problem),
-    /// What is asked cannot be decided
-    #[response(status = 422, content_type = "application/problem+json")]
-    Mistake(#[to_schema] Problem),
-    /// The server is starting
-    #[response(status = 503, content_type = "application/problem+json")]
-    Starting(#[to_schema] Problem),
+pub(super) enum Passed {
+    /// It may pass
+    #[response(status = 204, headers(
+        ("RateLimit" = String, description = "What is left, as a structured field: `\"LoginsPerUser\";r=4;t=60`."),
+        ("RateLimit-Policy" = String, description = "What is allowed: `\"LoginsPerUser\";q=5;w=300`.")))]
+    May,
+    /// There is no such limit: `no-such-limit`
+    #[response(status = 404)]
+    NoSuchLimit,
+    /// What is asked cannot be decided: `bad-id`, `no-default`, `cost-above-burst`
+    #[response(status = 422)]
+    Mistake,
+    /// It is too early
+    #[response(status = 429, headers(
+        ("RateLimit" = String, description = "What is left, as a structured field: `\"LoginsPerUser\";r=0;t=60`."),
+        ("RateLimit-Policy" = String, description = "What is allowed: `\"LoginsPerUser\";q=5;w=300`."),
+        ("Retry-After" = u64, description = "After how many seconds the same ask passes.")))]
+    Denied,
 }

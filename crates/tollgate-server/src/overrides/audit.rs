@@ -32,7 +32,7 @@ pub struct Record {
     /// Who changed it; `tollgate` if it ended by itself.
     pub by: String,
     /// From which address, if it came over the network.
-    #[schema(value_type = Option<String>)]
+    #[schema(required, value_type = Option<String>)]
     pub from: Option<IpAddr>,
     /// What was done.
     pub action: Action,
@@ -41,18 +41,22 @@ pub struct Record {
     /// The id in its one spelling.
     pub id: String,
     /// What it was allowed before, if anything.
+    #[schema(required)]
     pub before: Option<String>,
     /// What it is allowed since, if anything.
+    #[schema(required)]
     pub after: Option<String>,
     /// Why.
     pub why: String,
     /// When it ends by itself.
+    #[schema(required)]
     pub until: Option<Utc>,
 }
 
 /// What was done to an override.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schema(as = AuditAction)]
 pub enum Action {
     /// Made, or changed.
     Put,

@@ -57,11 +57,11 @@ pub struct Changed {
     pub over: ListedOverride,
     /// What the id was allowed before.
     #[serde(serialize_with = "notation::terms")]
-    #[schema(value_type = Option<String>)]
+    #[schema(required, value_type = Option<String>)]
     pub before: Option<Limit>,
     /// What it is allowed now.
     #[serde(serialize_with = "notation::terms")]
-    #[schema(value_type = Option<String>)]
+    #[schema(required, value_type = Option<String>)]
     pub after: Option<Limit>,
     /// The same in words.
     pub change: String,

@@ -34,18 +34,24 @@ pub struct ListedOverride {
     /// Where it comes from.
     pub source: Source,
     /// Why it was made, if that was said.
+    #[schema(required)]
     pub why: Option<String>,
     /// Who made it at run time.
+    #[schema(required)]
     pub by: Option<String>,
     /// When it was made at run time.
+    #[schema(required)]
     pub at: Option<Utc>,
     /// When it ends by itself.
+    #[schema(required)]
     pub until: Option<Utc>,
     /// Where it is written, if it is from a file.
+    #[schema(required)]
     pub origin: Option<Place>,
     /// Whether it applies.
     pub in_force: bool,
     /// Why it does not, if it does not.
+    #[schema(required)]
     pub reason: Option<String>,
 }
 
@@ -66,6 +72,7 @@ pub struct Place {
     /// The file.
     pub file: String,
     /// The line, from 1.
+    #[schema(minimum = 1)]
     pub line: u32,
 }
 
@@ -77,6 +84,7 @@ pub struct Page {
     /// both: first the one that was made, which applies.
     pub overrides: Vec<ListedOverride>,
     /// What to ask for to read on; none at the end.
+    #[schema(required)]
     pub next: Option<String>,
 }
 

@@ -6,6 +6,8 @@ mod counters;
 mod crowd;
 mod drain;
 mod exactness;
+mod http_frames;
+mod http_hard;
 mod http_live;
 mod overrides;
 mod reload;

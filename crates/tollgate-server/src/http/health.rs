@@ -1,0 +1,66 @@
+//! Whether the server lives, and whether it wants requests: for supervisors and load balancers.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+
+use super::app::App;
+use super::problem::{self, Problem};
+
+/// Whether the process lives
+///
+/// Says `ok` as long as anything is answered at all.
+#[utoipa::path(get, path = "/healthz", tag = "health",
+    responses((status = 200, description = "It lives", body = String, content_type = "text/plain; charset=utf-8",
+        example = "ok")))]
+pub(super) async fn healthz() -> &'static str {
+    "ok"
+}
+
+/// Whether requests should be sent here
+///
+/// Not while the server restores what was spent, and not while it stops.
+#[utoipa::path(get, path = "/readyz", tag = "health",
+    responses(
+        (status = 200, description = "It answers", body = String, content_type = "text/plain; charset=utf-8",
+            example = "ready"),
+        (status = 503, description = "Not yet (`starting`), or not any more (`draining`)")))]
+pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, Problem> {
+    readiness(&app).map(|()| "ready")
+}
+
+fn readiness(app: &App) -> Result<(), Problem> {
+    if app.is_draining() {
+        return Err(Problem::new(&problem::DRAINING, "what was received is still answered"));
+    }
+    match app.office.get() {
+        Some(_) => Ok(()),
+        None => Err(Problem::new(&problem::STARTING, "what was spent is being restored")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::Keys;
+    use super::super::live::Live;
+    use std::sync::OnceLock;
+
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::settings::HttpSettings;
+
+    #[test]
+    fn a_server_that_starts_or_stops_is_not_ready() {
+        let (sender, drain) = watch::channel(false);
+        let settings = HttpSettings::default();
+        let keys = Arc::new(Keys::open(&settings).unwrap());
+        let (office, live) = (OnceLock::new(), Live::default());
+        let app = App { settings, keys, office, live, drain };
+        let slug = |app: &App| serde_json::to_value(readiness(app).unwrap_err()).unwrap();
+        assert_eq!(slug(&app)["type"], "/api#starting");
+        sender.send(true).unwrap();
+        assert_eq!(slug(&app)["type"], "/api#draining");
+        assert_eq!(slug(&app)["status"], 503);
+    }
+}

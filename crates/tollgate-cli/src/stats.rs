@@ -1,23 +1,30 @@
 //! `tollgate stats`: the counters of a running server.
 
 use std::cmp::Reverse;
-use std::path::Path;
 
 use tollgate::Nanos;
 use tollgate_server::read_stats;
+use tollgate_server::settings::ControlSetting;
 use tollgate_server::stats::{BusyOf, DoorStats, Latency, Rulings, Stats, Store};
 
 use crate::args::Format;
+use crate::client::Source;
+use crate::client::http::HttpClient;
 use crate::error::{Error, Exit};
 use crate::output::Output;
+use crate::table::{shown, table};
 
 /// How many limits people are shown, and how many ids of each list. Programs read all.
 const LIMITS_SHOWN: usize = 20;
 const IDS_SHOWN: usize = 5;
 
-/// Prints the counters of the server that listens at `control`.
-pub(crate) fn run(control: &Path, format: Format) -> Result<Exit, Error> {
-    let stats = read_stats(control)?;
+/// Prints the counters of a server: of the one at the usual control socket, if nobody says.
+pub(crate) fn run(source: &Source, format: Format) -> Result<Exit, Error> {
+    let stats = match source {
+        Source::Control(path) => read_stats(path)?,
+        Source::Usual(_) => read_stats(&ControlSetting::usual_path())?,
+        Source::Http(place) => HttpClient::new(&place.place()?)?.get("/v1/stats")?,
+    };
     let mut output = Output::new();
     match format {
         Format::Json => output.json(&stats)?,
@@ -56,7 +63,8 @@ fn print_doors(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     });
     let head = "door,address,requests,allowed,denied,ignored,malformed,\
                 open,accepted,refused,dropped,p50,p99,longest";
-    table(head, doors.collect(), output)
+    let head: Vec<&str> = head.split(',').collect();
+    table(&head, doors.collect(), output)
 }
 
 /// A length of time, if there was something to take it.
@@ -74,7 +82,8 @@ fn print_stores(stats: &Stats, output: &mut Output) -> Result<(), Error> {
         let counts = [evicted, tokens_forgiven, turned_away].map(|count| count.to_string());
         words.into_iter().chain(counts).collect()
     });
-    table("store,keys,bytes,of,evicted,forgiven,turned away", stores.collect(), output)
+    let head = ["store", "keys", "bytes", "of", "evicted", "forgiven", "turned away"];
+    table(&head, stores.collect(), output)
 }
 
 /// The limits that were asked most. Where there are more, the rest is one line.
@@ -101,7 +110,7 @@ fn print_limits(stats: &Stats, output: &mut Output) -> Result<(), Error> {
         return Ok(());
     }
     output.line("")?;
-    table("limit,allowed,denied,shadow", rows, output)
+    table(&["limit", "allowed", "denied", "shadow"], rows, output)
 }
 
 /// A few ids, each with how often it was counted: exactly, or between two numbers.
@@ -122,39 +131,6 @@ fn print_busy(
         vec![shown(&it.limit), shown(&it.id), count]
     };
     output.line("")?;
-    let head = format!("{title} of,id,{counted}");
-    table(&head, ids.iter().take(IDS_SHOWN).map(row).collect(), output)
-}
-
-/// A text of somebody else's, so that it is one line and moves no cursor.
-fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    for c in text.chars() {
-        match c {
-            '\'' | '"' => shown.push(c),
-            c => shown.extend(c.escape_debug()),
-        }
-    }
-    shown
-}
-
-/// Columns as wide as they need to be: words to the left, numbers to the right.
-fn table(head: &str, rows: Vec<Vec<String>>, output: &mut Output) -> Result<(), Error> {
-    let head: Vec<String> = head.split(',').map(str::to_owned).collect();
-    let is_number = |column: usize| {
-        rows.iter().all(|row| row.get(column).is_some_and(|it| it.parse::<u64>().is_ok()))
-    };
-    let is_number: Vec<bool> = (0..head.len()).map(is_number).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    let width =
-        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    for row in &rows {
-        let pad = |(column, word): (usize, &String)| match (width(column), is_number[column]) {
-            (width, true) => format!("{word:>width$}"),
-            (width, false) => format!("{word:<width$}"),
-        };
-        let words: Vec<String> = row.iter().enumerate().map(pad).collect();
-        output.line(words.join("  ").trim_end())?;
-    }
-    Ok(())
+    let of = format!("{title} of");
+    table(&[&of, "id", counted], ids.iter().take(IDS_SHOWN).map(row).collect(), output)
 }

@@ -251,6 +251,7 @@ mod tests {
     fn an_override_ends_without_being_asked() {
         let mut settings = Settings::default();
         settings.udp.listen = Some("127.0.0.1:0".parse().unwrap());
+        settings.http.listen = None;
         settings.bucket.stream.listen = None;
         settings.throttr.stream.listen = None;
         settings.memory = 16 << 20;

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod ask;
+mod ask_offline;
 mod bench;
 mod check;
 mod client_bucket;
@@ -13,6 +14,8 @@ mod docs;
 mod fake;
 mod help;
 mod killed;
+mod overrides;
+mod overrides_live;
 mod program;
 mod replay;
 mod replay_doors;
@@ -21,4 +24,5 @@ mod replay_reload;
 mod replay_rows;
 mod serve;
 mod server;
+mod top;
 mod vectors;

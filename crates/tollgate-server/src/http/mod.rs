@@ -26,6 +26,7 @@ mod schema;
 mod serve;
 mod tls;
 mod tokens;
+mod wire;
 
 pub(crate) use access::check_exposure;
 pub(crate) use keys::Keys;

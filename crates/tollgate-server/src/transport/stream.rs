@@ -28,12 +28,12 @@ use crate::settings::StreamSettings;
 const READ_BYTES_MAX: usize = 64 << 10;
 /// How long the server waits for the client's end of a connection that it closes. Closing at once
 /// would tell the client's system to throw away what it has not read yet.
-const LINGER: Duration = Duration::from_secs(1);
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
 /// More than this is not underway in one connection: what a client's system holds of what it sends,
 /// and ours of what was not read yet, with room to spare.
-const UNDERWAY_BYTES_MAX: usize = 16 << 20;
+pub(crate) const UNDERWAY_BYTES_MAX: usize = 16 << 20;
 /// A connection on which nothing comes for this long has nothing on its way.
-const QUIET: Duration = Duration::from_millis(100);
+pub(crate) const QUIET: Duration = Duration::from_millis(100);
 
 /// A door for streams, with what its loop needs.
 pub(crate) struct Streams<D> {

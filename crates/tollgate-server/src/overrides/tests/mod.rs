@@ -50,6 +50,7 @@ impl Desk {
         fs::create_dir_all(&folder).unwrap();
         let mut settings = Settings::default();
         settings.udp.listen = None;
+        settings.http.listen = None;
         settings.throttr.stream.listen = None;
         settings.bucket.stream.listen = Some("127.0.0.1:0".parse().unwrap());
         settings.memory = 64 << 20;

@@ -6,6 +6,7 @@ mod counters;
 mod crowd;
 mod drain;
 mod exactness;
+mod http;
 mod http_drain;
 mod http_frames;
 mod http_gate;

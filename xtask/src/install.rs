@@ -6,15 +6,21 @@ use crate::process::{command, run, succeeds};
 /// Parts of the Rust toolchain: the cargo command, and the component that has it.
 const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
 
-/// Programs, arguments with which each succeeds, and the Debian package that has it. All but git
-/// run the clients of docs/doors.md.
-const PROGRAMS: [(&str, &[&str], &str); 5] = [
+/// Programs, arguments with which each succeeds, and the Debian package that has it.
+const PROGRAMS: [(&str, &[&str], &str); 9] = [
     ("git", &["--version"], "git"),
+    // These four run the clients of docs/doors.md.
     // Other programs of that name do not know `-W`.
     ("nc", &["-W1", "-h"], "netcat-openbsd"),
     ("perl", &["--version"], "perl"),
     ("python3", &["--version"], "python3"),
     ("node", &["--version"], "nodejs"),
+    // Proxies, with the files of examples/proxies. Users other than root do not search /usr/sbin.
+    ("/usr/sbin/nginx", &["-v"], "nginx-light"),
+    ("caddy", &["version"], "caddy"),
+    // A browser for the live page.
+    ("chromium", &["--version"], "chromium"),
+    ("chromedriver", &["--version"], "chromium-driver"),
 ];
 
 /// Installs what is missing; refuses to go on without it.

@@ -8,14 +8,17 @@ use tollgate::Nanos;
 use tollgate::limits::parse_duration;
 use tollgate_server::settings::ControlSetting;
 
+use crate::ask::args::{ASK_HELP, RawAsk, RawOp, RawWhom};
 use crate::ask::{self, Ask};
 use crate::bench::args::{BENCH_HELP, RawBench};
 use crate::bench::{self, Trial};
 use crate::check::{self, Check};
-use crate::client::args::RawClient;
+use crate::client::http::args::RawPlace;
 use crate::client::{self, Client};
 use crate::error::Error;
 use crate::files::Files;
+use crate::overrides::args::OVERRIDE_HELP;
+use crate::overrides::{self, Override};
 use crate::replay::args::{REPLAY_HELP, RawReplay};
 use crate::replay::{self, Replay};
 use crate::serve::{self, Serve};
@@ -27,8 +30,10 @@ const MAIN_HELP: &str = "\
 EXAMPLES
   tollgate serve
       answer on every door of this machine, with limits to try
-  tollgate ask NewOrdersPerAccount 12345678
-      try the limits that come with the program
+  tollgate ask LoginsPerUser ada
+      ask it: may ada log in once more?
+  tollgate ask offline LoginsPerUser ada --times 7 --every 10s
+      try limits without a server, and without waiting
   tollgate check --limits limits.yaml --overrides overrides.yaml
       find every mistake in the files before a server reads them
   tollgate replay limits --limits limits.yaml < asks.jsonl
@@ -79,26 +84,6 @@ EXIT CODES
   0  the files are good
   2  they are not, or cannot be read";
 
-const ASK_HELP: &str = "\
-Without one of the commands nothing is asked of a server: the buckets begin full, time begins at 0
-and passes only by --every. A limit with the name of a command is asked behind `--`.
-
-EXAMPLES
-  tollgate ask NewOrdersPerAccount 12345678 --times 301
-      use up the burst; the last ask says how long to wait
-  tollgate ask --limits limits.yaml LoginsPerUser ada --times 20 --every 10s
-      does one login every ten seconds get through?
-  tollgate ask --limits limits.yaml LoginsPerUser ada --explain
-      which limit applies, where it is written, and the arithmetic
-  tollgate ask udp over_limit ws ip=74.11.99.155
-      ask a server; see `tollgate ask udp --help`
-
-EXIT CODES
-  0  the last ask was allowed
-  1  the last ask was denied
-  2  the arguments, the files or the ask are wrong
-  3  a server was not reached, or did not answer";
-
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, about = ABOUT, after_help = MAIN_HELP)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true, max_term_width = 100)]
@@ -133,14 +118,26 @@ enum RawCommand {
         #[command(subcommand)]
         what: RawReplay,
     },
-    /// Try limits by hand, without a server; or ask a server
+    /// Ask a server whether an id may do one more; or try limits without a server
     #[command(after_help = ASK_HELP, disable_help_subcommand = true)]
     #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     Ask {
         #[command(subcommand)]
-        client: Option<RawClient>,
+        whom: Option<RawWhom>,
         #[command(flatten)]
-        offline: Option<RawAsk>,
+        server: Option<RawAsk>,
+        // Beside the others and not in them: clap would not see that they are there.
+        #[command(flatten)]
+        op: RawOp,
+        #[command(flatten)]
+        place: Box<RawPlace>,
+    },
+    /// Change what a server allows to some, while it runs
+    #[command(after_help = OVERRIDE_HELP, disable_help_subcommand = true)]
+    #[command(subcommand_required = true, arg_required_else_help = true)]
+    Override {
+        #[command(subcommand)]
+        what: Override,
     },
     /// Measure a server
     #[command(after_help = BENCH_HELP, disable_help_subcommand = true)]
@@ -186,38 +183,6 @@ struct RawCheck {
     format: Format,
 }
 
-#[derive(Debug, Args)]
-struct RawAsk {
-    /// The name of the limit, such as `NewOrdersPerAccount`
-    #[arg(value_name = "LIMIT")]
-    limit: String,
-    /// Whom it counts for, such as 12345678
-    #[arg(value_name = "ID")]
-    id: String,
-    /// The file that says what each limit allows [default: the starter limits]
-    #[arg(long, value_name = "FILE")]
-    limits: Option<PathBuf>,
-    /// The file that says what it allows to some
-    #[arg(long, value_name = "FILE", requires = "limits")]
-    overrides: Option<PathBuf>,
-    /// How many tokens each ask takes
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    cost: u64,
-    /// How many times to ask
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=ask::TIMES_MAX))]
-    times: u64,
-    /// How much time passes between two asks, such as 10s [default: none]
-    #[arg(long, value_name = "DURATION", value_parser = parse_length)]
-    every: Option<Nanos>,
-    /// Say which limit applies and why, and the arithmetic of one more ask
-    #[arg(long)]
-    explain: bool,
-    /// How to print the answers
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-}
-
 /// For whom the output is: people or programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -242,6 +207,7 @@ pub(crate) enum Command {
     Replay(Replay),
     Ask(Ask),
     Client(Client),
+    Override(Override),
     Bench(Trial),
 }
 
@@ -261,6 +227,7 @@ impl Command {
             Self::Replay(replay) => replay::run(&replay),
             Self::Ask(ask) => ask::run(&ask),
             Self::Client(client) => client::run(&client),
+            Self::Override(over) => overrides::run(&over),
             Self::Bench(trial) => bench::run(&trial),
         };
         exit.map(Into::into)
@@ -277,11 +244,17 @@ impl From<RawCommand> for Command {
             }
             RawCommand::Check(raw) => Self::Check(raw.into()),
             RawCommand::Replay { what } => Self::Replay(what.into()),
-            RawCommand::Ask { client: Some(raw), .. } => Self::Client(raw.into()),
-            RawCommand::Ask { client: None, offline: Some(raw) } => Self::Ask(raw.into()),
-            RawCommand::Ask { client: None, offline: None } => {
+            RawCommand::Ask { whom: Some(RawWhom::Offline(raw)), .. } => {
+                Self::Ask(Ask::Offline(raw.into()))
+            }
+            RawCommand::Ask { whom: Some(RawWhom::Door(raw)), .. } => Self::Client(raw.into()),
+            RawCommand::Ask { whom: None, server: Some(raw), op, place } => {
+                Self::Ask(Ask::Server(raw.at(&op, *place)))
+            }
+            RawCommand::Ask { whom: None, server: None, .. } => {
                 unreachable!("LIMIT is required where there is no command")
             }
+            RawCommand::Override { what } => Self::Override(what),
             RawCommand::Bench { what } => Self::Bench(what.into()),
         }
     }
@@ -303,22 +276,6 @@ impl From<RawCheck> for Check {
             buckets: raw.buckets,
             rules: raw.rules,
             against,
-            format: raw.format,
-        }
-    }
-}
-
-impl From<RawAsk> for Ask {
-    fn from(raw: RawAsk) -> Self {
-        let overrides = raw.overrides;
-        Self {
-            files: raw.limits.map(|limits| Files { limits, overrides }),
-            limit: raw.limit,
-            id: raw.id,
-            cost: raw.cost,
-            times: raw.times,
-            every: raw.every.unwrap_or_default(),
-            explain: raw.explain,
             format: raw.format,
         }
     }

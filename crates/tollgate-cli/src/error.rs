@@ -8,6 +8,7 @@ use tollgate_server::settings::ValueError;
 use tollgate_server::{LoadError, RunError, StartError, StatsError, with_causes};
 
 use crate::client::Failure;
+use crate::client::http::HttpError;
 use crate::output::say;
 use crate::replay::BadRow;
 
@@ -43,6 +44,12 @@ pub(crate) enum Error {
     TooLate { times: u64, every: tollgate::Nanos },
     #[error(transparent)]
     Client(#[from] Failure),
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    #[error("reading the overrides from {file}")]
+    Document { file: String, source: serde_json::Error },
+    #[error("nobody says why for {place}: write a comment there, or use --why TEXT")]
+    NoWhy { place: String },
     #[error("{name} is `{text}`")]
     Setting { name: String, text: String, source: ValueError },
     #[error(transparent)]
@@ -74,6 +81,7 @@ impl Error {
         }
         match self {
             Self::Client(failure) => failure.exit().into(),
+            Self::Http(error) => error.exit().into(),
             Self::Stats(StatsError::Unreachable { .. }) => Exit::Unreachable.into(),
             _ => Exit::Mistake.into(),
         }

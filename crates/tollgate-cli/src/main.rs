@@ -3,15 +3,19 @@
 mod answer;
 mod args;
 mod ask;
+mod banner;
 mod bench;
 mod check;
 mod client;
 mod error;
 mod files;
 mod output;
+mod overrides;
 mod replay;
+mod secret;
 mod serve;
 mod stats;
+mod table;
 
 use std::process::ExitCode;
 

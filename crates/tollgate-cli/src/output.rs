@@ -29,8 +29,13 @@ impl Output {
 
     /// Writes `value` as one line of JSON.
     pub(crate) fn json(&mut self, value: &impl serde::Serialize) -> Result<(), Error> {
-        serde_json::to_writer(&mut *self, value).map_err(|error| Error::Output(error.into()))?;
+        self.json_part(value)?;
         self.write_all(b"\n").map_err(Error::Output)
+    }
+
+    /// Writes `value` as JSON, and the line goes on.
+    pub(crate) fn json_part(&mut self, value: &impl serde::Serialize) -> Result<(), Error> {
+        serde_json::to_writer(&mut *self, value).map_err(|error| Error::Output(error.into()))
     }
 
     /// Writes `text` as one line.

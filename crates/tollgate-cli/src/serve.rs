@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, FromArgMatches};
-use tollgate_server::settings::{ControlSetting, DEFAULT_FILE, SETTINGS, Setting, Settings};
-use tollgate_server::{Server, Text, run, start_log};
+use tollgate_server::settings::{DEFAULT_FILE, SETTINGS, SecretText, Setting, Settings};
+use tollgate_server::{Text, run, start_log};
 
+use crate::banner;
 use crate::error::{Error, Exit};
-use crate::output::{Output, say};
+use crate::output::Output;
+use crate::secret;
 
 /// The settings file that is read if it is there and no other is named.
 const FILE: &str = "tollgate.yaml";
@@ -18,6 +20,8 @@ const FILE: &str = "tollgate.yaml";
 pub(crate) struct Serve {
     file: Option<PathBuf>,
     given: Vec<Given>,
+    /// Who may do what over HTTP, as a tokens file says it.
+    tokens: Option<SecretText>,
 }
 
 #[derive(Clone, Debug)]
@@ -43,7 +47,8 @@ impl Args for Serve {
                 .value_name(setting.value)
                 .help(setting.help)
         };
-        let args = SETTINGS.iter().map(arg).chain([file]);
+        let tokens = secret::arg("tokens", "TOLLGATE_TOKENS");
+        let args = SETTINGS.iter().map(arg).chain([file, tokens]);
         command.args(args.map(|arg| arg.hide_env(true)))
     }
 
@@ -59,7 +64,15 @@ impl FromArgMatches for Serve {
             let source = matches.value_source(setting.name);
             Some(Given { setting, text, is_variable: source == Some(ValueSource::EnvVariable) })
         });
-        Ok(Self { file: matches.get_one::<PathBuf>("config").cloned(), given: given.collect() })
+        Ok(Self {
+            file: matches.get_one::<PathBuf>("config").cloned(),
+            given: given.collect(),
+            tokens: secret::read(
+                matches,
+                "tokens",
+                "TOLLGATE_TOKENS, or name a file with --http-tokens",
+            )?,
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -89,6 +102,7 @@ impl Serve {
                 Error::Setting { name, text: text.clone(), source }
             })?;
         }
+        settings.http.tokens_text.clone_from(&self.tokens);
         Ok(settings)
     }
 
@@ -103,42 +117,8 @@ pub(crate) fn serve(serve: &Serve) -> Result<Exit, Error> {
     let settings = serve.settings()?;
     let _log = start_log(settings.log);
     let mut announced = Ok(());
-    run(&settings, |server| announced = announce(server, &settings))?;
+    run(&settings, |server| announced = banner::announce(server, &settings))?;
     announced.map(|()| Exit::Allowed)
-}
-
-/// One line per door for scripts, and for people what to try.
-fn announce(server: &Server, settings: &Settings) -> Result<(), Error> {
-    let mut output = Output::new();
-    for (door, address) in server.addresses() {
-        output.line(format_args!("listening {door} {address}"))?;
-    }
-    output.finish()?;
-    // As this one was called, so that it can be pasted.
-    let program = std::env::args().next().unwrap_or_else(|| "tollgate".into());
-    say("\nTry it, in another terminal:");
-    // Where it is not where clients look for it, they have to be told.
-    let ask = |door: &str, port: u16, words: &str| {
-        let Some(address) = server.address(door) else { return };
-        let usual = address == std::net::SocketAddr::from(([127, 0, 0, 1], port));
-        let place = if usual { String::new() } else { format!(" --server {address}") };
-        say(format_args!("  {program} ask {}", words.replace(" @", &place)));
-    };
-    let is_starter = |file: &Option<PathBuf>| file.is_none();
-    let udp = if is_starter(&settings.udp.rules) { "over_limit 'ws global'" } else { "ping" };
-    ask("udp", 2000, &format!("udp @ {udp}"));
-    let bucket = if is_starter(&settings.bucket.buckets) { "bucketa" } else { "NAME" };
-    ask("bucket", 4444, &format!("bucket @ {bucket}"));
-    ask("throttr", 9000, "throttr insert @ ada /search --quota 10 --usage 1 --ttl 60s");
-    match &settings.control {
-        ControlSetting::Off => {}
-        ControlSetting::Auto => say(format_args!("  {program} stats")),
-        ControlSetting::At(path) => {
-            say(format_args!("  {program} stats --control {}", path.display()));
-        }
-    }
-    say("");
-    Ok(())
 }
 
 /// Prints the settings file that says what is built in.

@@ -1,13 +1,20 @@
 //! `tollgate stats`: the counters of a running server.
 
+use std::cmp::Reverse;
 use std::path::Path;
 
+use tollgate::Nanos;
 use tollgate_server::read_stats;
-use tollgate_server::stats::{DoorStats, Stats, Store};
+use tollgate_server::stats::{BusyOf, DoorStats, Latency, Rulings, Stats, Store};
 
 use crate::args::Format;
 use crate::error::{Error, Exit};
 use crate::output::Output;
+use crate::table::table;
+
+/// How many limits people are shown, and how many ids of each list. Programs read all.
+const LIMITS_SHOWN: usize = 20;
+const IDS_SHOWN: usize = 5;
 
 /// Prints the counters of the server that listens at `control`.
 pub(crate) fn run(control: &Path, format: Format) -> Result<Exit, Error> {
@@ -21,86 +28,115 @@ pub(crate) fn run(control: &Path, format: Format) -> Result<Exit, Error> {
 }
 
 fn print(stats: &Stats, output: &mut Output) -> Result<(), Error> {
-    let Stats { version, uptime_secs, doors, stores, reloads, saves } = stats;
-    let uptime = tollgate::Nanos::from_secs(*uptime_secs);
-    output.line(format_args!("tollgate {version}, running for {uptime}"))?;
+    let uptime = Nanos::from_secs(stats.uptime_secs);
+    output.line(format_args!("tollgate {}, running for {uptime}", stats.version))?;
     output.line("")?;
-    let doors = doors.iter().map(|(name, door)| {
-        let DoorStats {
-            requests,
-            allowed,
-            denied,
-            ignored,
-            malformed,
-            connections,
-            accepted,
-            refused,
-            dropped,
-        } = door.counts;
-        let counts = [
-            requests,
-            allowed,
-            denied,
-            ignored,
-            malformed,
-            connections,
-            accepted,
-            refused,
-            dropped,
-        ];
+    print_doors(stats, output)?;
+    output.line("")?;
+    print_stores(stats, output)?;
+    print_limits(stats, output)?;
+    print_busy("busiest", "asks", &stats.busiest, output)?;
+    print_busy("most denied", "denied", &stats.most_denied, output)?;
+    output.line("")?;
+    let Stats { reloads, saves, .. } = stats;
+    output.line(format_args!("reloads: {} done, {} refused", reloads.done, reloads.failed))?;
+    output.line(format_args!("saves: {} done, {} failed", saves.done, saves.failed))
+}
+
+fn print_doors(stats: &Stats, output: &mut Output) -> Result<(), Error> {
+    let doors = stats.doors.iter().map(|(name, door)| {
+        let DoorStats { requests, allowed, denied, ignored, malformed, .. } = door.counts;
+        let DoorStats { connections, accepted, refused, dropped, .. } = door.counts;
+        let asked = [requests, allowed, denied, ignored, malformed];
+        let connected = [connections, accepted, refused, dropped];
+        let Latency { p50_us, p99_us, max_us } = door.latency;
         let words = [name.clone(), door.address.to_string()].into_iter();
-        words.chain(counts.map(|count| count.to_string())).collect()
+        let counts = asked.into_iter().chain(connected).map(|count| count.to_string());
+        let times = [p50_us, p99_us, max_us].map(|micros| time(micros, requests));
+        words.chain(counts).chain(times).collect()
     });
-    table(
-        &[
-            "door",
-            "address",
-            "requests",
-            "allowed",
-            "denied",
-            "ignored",
-            "malformed",
-            "open",
-            "accepted",
-            "refused",
-            "dropped",
-        ],
-        doors.collect(),
-        output,
-    )?;
-    output.line("")?;
-    let stores = stores.iter().map(|(name, store)| {
+    let head = "door,address,requests,allowed,denied,ignored,malformed,\
+                open,accepted,refused,dropped,p50,p99,longest";
+    let head: Vec<&str> = head.split(',').collect();
+    table(&head, doors.collect(), output)
+}
+
+/// A length of time, if there was something to take it.
+fn time(micros: u64, requests: u64) -> String {
+    if requests == 0 {
+        return "-".into();
+    }
+    Nanos::new(u128::from(micros) * 1_000).to_string()
+}
+
+fn print_stores(stats: &Stats, output: &mut Output) -> Result<(), Error> {
+    let stores = stats.stores.iter().map(|(name, store)| {
         let Store { keys, bytes, bytes_max, evicted, tokens_forgiven, turned_away } = *store;
         let words = [name.clone(), keys.to_string(), bytes.to_string(), bytes_max.to_string()];
         let counts = [evicted, tokens_forgiven, turned_away].map(|count| count.to_string());
         words.into_iter().chain(counts).collect()
     });
-    table(
-        &["store", "keys", "bytes", "of", "evicted", "forgiven", "turned away"],
-        stores.collect(),
-        output,
-    )?;
-    output.line("")?;
-    output.line(format_args!("reloads: {} done, {} refused", reloads.done, reloads.failed))?;
-    output.line(format_args!("saves: {} done, {} failed", saves.done, saves.failed))
+    let head = ["store", "keys", "bytes", "of", "evicted", "forgiven", "turned away"];
+    table(&head, stores.collect(), output)
 }
 
-/// Columns as wide as they need to be: words to the left, numbers to the right.
-fn table(head: &[&str], rows: Vec<Vec<String>>, output: &mut Output) -> Result<(), Error> {
-    let is_number = |column: usize| {
-        rows.iter().all(|row| row.get(column).is_some_and(|it| it.parse::<u64>().is_ok()))
-    };
-    let is_number: Vec<bool> = (0..head.len()).map(is_number).collect();
-    let head = head.iter().map(|&word| word.to_owned()).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    for row in &rows {
-        let pad = |(column, word): (usize, &String)| match (width(column), is_number[column]) {
-            (width, true) => format!("{word:>width$}"),
-            (width, false) => format!("{word:<width$}"),
-        };
-        let words: Vec<String> = row.iter().enumerate().map(pad).collect();
-        output.line(words.join("  ").trim_end())?;
+/// The limits that were asked most. Where there are more, the rest is one line.
+fn print_limits(stats: &Stats, output: &mut Output) -> Result<(), Error> {
+    let asked = |it: &Rulings| it.allowed + it.denied + it.shadow;
+    let mut limits: Vec<_> = stats.limits.iter().filter(|(_, it)| asked(it) > 0).collect();
+    limits.sort_by_key(|(_, it)| Reverse(asked(it)));
+    let mut others = stats.others;
+    for (_, it) in limits.iter().skip(LIMITS_SHOWN) {
+        others.allowed += it.allowed;
+        others.denied += it.denied;
+        others.shadow += it.shadow;
     }
-    Ok(())
+    let row = |name: String, it: &Rulings| {
+        let counts = [it.allowed, it.denied, it.shadow].map(|count| count.to_string());
+        [name].into_iter().chain(counts).collect()
+    };
+    let shown = limits.iter().take(LIMITS_SHOWN).map(|(name, it)| row(shown(name), it));
+    let mut rows: Vec<Vec<String>> = shown.collect();
+    if asked(&others) > 0 {
+        rows.push(row("(others)".into(), &others));
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    output.line("")?;
+    table(&["limit", "allowed", "denied", "shadow"], rows, output)
+}
+
+/// A few ids, each with how often it was counted: exactly, or between two numbers.
+fn print_busy(
+    title: &str,
+    counted: &str,
+    ids: &[BusyOf],
+    output: &mut Output,
+) -> Result<(), Error> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let row = |it: &BusyOf| {
+        let count = match it.error {
+            0 => it.count.to_string(),
+            error => format!("{} to {}", it.count.saturating_sub(error), it.count),
+        };
+        vec![shown(&it.limit), shown(&it.id), count]
+    };
+    output.line("")?;
+    let of = format!("{title} of");
+    table(&[&of, "id", counted], ids.iter().take(IDS_SHOWN).map(row).collect(), output)
+}
+
+/// A text of somebody else's, so that it is one line and moves no cursor.
+fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars() {
+        match c {
+            '\'' | '"' => shown.push(c),
+            c => shown.extend(c.escape_debug()),
+        }
+    }
+    shown
 }

@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
+use tollgate::Nanos;
 use tollgate_protocol::Counts;
+
+use crate::latency::{Histogram, Took};
 
 /// The counters of one door.
 #[derive(Debug)]
@@ -24,10 +27,11 @@ pub(crate) struct WorkerCounters {
     closed: AtomicU64,
     refused: AtomicU64,
     dropped: AtomicU64,
+    latency: Histogram,
 }
 
 /// What a door has counted since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct DoorStats {
     /// Requests that were understood.
     pub requests: u64,
@@ -75,6 +79,13 @@ impl Counters {
             dropped: sum(|it| &it.dropped),
         }
     }
+
+    /// How long answers took.
+    pub(crate) fn took(&self) -> Took {
+        let mut took = Took::default();
+        self.workers.iter().for_each(|worker| took.add(&worker.latency));
+        took
+    }
 }
 
 impl WorkerCounters {
@@ -90,6 +101,13 @@ impl WorkerCounters {
             if count > 0 {
                 counter.fetch_add(count, Ordering::Relaxed);
             }
+        }
+    }
+
+    /// So many requests were answered together, after so long.
+    pub(crate) fn took(&self, time: Nanos, requests: u64) {
+        if requests > 0 {
+            self.latency.took(u64::try_from(time.get()).unwrap_or(u64::MAX), requests);
         }
     }
 

@@ -130,6 +130,19 @@ impl Files {
         Ok(Loaded { limits, rules })
     }
 
+    /// What faults call them.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let name = |path: &PathBuf| path.display().to_string();
+        let or = |path: &Option<PathBuf>, starter: &str| {
+            path.as_ref().map_or_else(|| starter.to_owned(), name)
+        };
+        let limits = or(&self.limits, STARTER_LIMITS.name);
+        let (buckets, rules) =
+            (or(&self.buckets, bucket::STARTER.name), or(&self.rules, udp::STARTER.name));
+        let overrides = self.overrides.as_ref().map(name);
+        [Some(limits), overrides, Some(buckets), Some(rules)].into_iter().flatten().collect()
+    }
+
     /// What they look like now.
     pub(crate) fn stamp(&self) -> Stamp {
         let paths = [&self.limits, &self.overrides, &self.buckets, &self.rules];
@@ -143,6 +156,12 @@ impl Stamp {
         let stamp =
             |file: Metadata| (file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec());
         Self(paths.map(|path| path.metadata().ok().map(stamp)).collect())
+    }
+
+    /// What these files look like, and others.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
     }
 }
 

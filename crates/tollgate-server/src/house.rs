@@ -6,12 +6,15 @@ use std::sync::Arc;
 use tollgate::algorithm::average::Average;
 use tollgate::algorithm::book::BookFull;
 use tollgate::algorithm::quota::Quota;
-use tollgate::limits::{Limits, changes};
+use tollgate::limits::{Limits, NamedLimit, changes};
+use tollgate::store::Held;
 use tollgate::{Keyed, Limiter, Moment};
 use tollgate_protocol::{bucket, throttr, udp};
 
 use crate::files::{Files, LoadError, Loaded};
+use crate::http::KeysError;
 use crate::overrides::{Changing, Snapshot, Standing};
+use crate::seen::{Door, Observatory};
 use crate::settings::Settings;
 
 /// How many changes of a reload are told in the log.
@@ -53,6 +56,8 @@ pub(crate) struct House {
     pub(crate) throttr: Arc<throttr::Door>,
     /// What the HTTP door asks.
     pub(crate) http: Arc<Limiter>,
+    /// What the doors decide is counted here.
+    pub(crate) observatory: Arc<Observatory>,
     files: Files,
     /// The limits in force, and the overrides among them that were made at run time.
     pub(crate) standing: Standing,
@@ -67,6 +72,9 @@ pub enum ReloadError {
     /// There have been too many rules.
     #[error(transparent)]
     Full(#[from] BookFull),
+    /// Tokens or certificates cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
 }
 
 impl Stores {
@@ -78,6 +86,15 @@ impl Stores {
             quotas: Arc::new(Keyed::new(shares.quotas)?),
         })
     }
+
+    /// What each of them holds, with its name.
+    pub(crate) fn held(&self) -> [(&'static str, Held); 3] {
+        [
+            ("limits", self.limiter.held()),
+            ("averages", self.averages.held()),
+            ("quotas", self.quotas.held()),
+        ]
+    }
 }
 
 impl House {
@@ -88,18 +105,22 @@ impl House {
         standing: Standing,
         rules: udp::Rules,
         stores: Stores,
+        observatory: Arc<Observatory>,
     ) -> Self {
-        let (limiter, quotas) = (&stores.limiter, &stores.quotas);
+        observatory.expect(standing.load().limits.iter().map(NamedLimit::name));
+        let limiter = |door| Arc::new(stores.limiter.witnessed(observatory.witness(door)));
+        let (averages, quotas) = (Arc::clone(&stores.averages), Arc::clone(&stores.quotas));
         let options = throttr::Options {
             strict: settings.throttr.strict,
             named_limits: settings.throttr.named_limits,
         };
-        let bucket = bucket::Door::new(Arc::clone(limiter));
+        let bucket = bucket::Door::new(limiter(Door::Bucket));
         Self {
-            udp: Arc::new(udp::Door::new(Arc::clone(limiter), Arc::clone(&stores.averages), rules)),
+            udp: Arc::new(udp::Door::new(limiter(Door::Udp), averages, rules)),
             bucket: Arc::new(bucket.with_line_bytes_max(settings.bucket.line_bytes)),
-            throttr: Arc::new(throttr::Door::new(Arc::clone(quotas), Arc::clone(limiter), options)),
-            http: Arc::clone(limiter),
+            throttr: Arc::new(throttr::Door::new(quotas, limiter(Door::Throttr), options)),
+            http: limiter(Door::Http),
+            observatory,
             stores,
             files,
             standing,
@@ -117,6 +138,8 @@ impl House {
         let changing = self.standing.change();
         let Loaded { limits, rules } = self.files.load()?;
         let now = now();
+        // Before they are asked, so that they are counted in the order of the files.
+        self.observatory.expect(limits.iter().map(NamedLimit::name));
         let next = changing.load().with_files(limits, now);
         // Rules of one file never meet limits of another, and the door waits for the swap only.
         self.apply(&changing, next, now, |swap| self.udp.reload(rules, swap))?;

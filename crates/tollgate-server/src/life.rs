@@ -98,7 +98,7 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
             _ = signals.hangup.recv() => {
-                seen = server.files().stamp();
+                seen = server.stamp();
                 reload(&server).await;
             }
             _ = signals.user.recv() => log_stats(&server),
@@ -197,7 +197,7 @@ fn open_control(path: &Path) -> Option<Control> {
 }
 
 fn changed_files(server: &Server, seen: &Stamp) -> Option<Stamp> {
-    let stamp = server.files().stamp();
+    let stamp = server.stamp();
     (stamp != *seen).then_some(stamp)
 }
 
@@ -237,5 +237,51 @@ fn log_stats(server: &Server) {
 fn tell_supervisor(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(false, state) {
         tracing::debug!(%error, "cannot notify the service manager");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::Nanos;
+
+    use super::*;
+    use crate::overrides::{NewOverride, Who};
+
+    #[test]
+    fn an_override_ends_without_being_asked() {
+        let mut settings = Settings::default();
+        settings.udp.listen = Some("127.0.0.1:0".parse().unwrap());
+        settings.http.listen = None;
+        settings.bucket.stream.listen = None;
+        settings.throttr.stream.listen = None;
+        settings.memory = 16 << 20;
+        let server = Arc::new(Server::start(&settings, Arc::new(Clock::start())).unwrap());
+        let until = server.now().after(Nanos::from_secs(1));
+        let new = NewOverride {
+            limit: "LoginsPerUser".into(),
+            id: "ada".into(),
+            burst: 100,
+            count: 100,
+            period: Nanos::from_secs(1),
+            why: "a test".into(),
+            until: Some(until),
+            may_lower: true,
+        };
+        server.put_override(new, Who { by: "ops", from: None }, false).unwrap();
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ended = LocalSet::new().block_on(&runtime, async {
+            let (stop, stopped) = watch::channel(());
+            let expiring = spawn_local(keep_expiring(Arc::clone(&server), stopped));
+            while server.override_of("LoginsPerUser", "ada").is_some() {
+                tokio::task::yield_now().await;
+            }
+            let ended = server.now();
+            drop(stop);
+            expiring.await.unwrap();
+            ended
+        });
+        assert!(ended >= until, "not before its time");
+        let record = server.audit(1).unwrap().pop().unwrap();
+        assert!(record.at.0 >= until, "{record:?}");
     }
 }

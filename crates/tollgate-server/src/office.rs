@@ -1,30 +1,34 @@
 //! What is known of a running server, and what can be done to it besides asking.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
+use tokio::sync::watch;
 use tollgate::Moment;
 
 use crate::counters::Counters;
+use crate::files::Stamp;
 use crate::house::{House, ReloadError};
-use crate::state::{StateDir, StateError};
-use crate::stats::{self, Stats, Tries};
-use crate::transport::Time;
+use crate::http::Keys;
+use crate::metrics::Metrics;
+use crate::stats::Tries;
+use crate::transport::{Street, Time};
 
-/// The one place that reloads, saves and counts, for whoever asks: a signal, a timer, a door.
+/// The one place that reloads and counts, for whoever asks: a signal, a timer, a door.
 pub(crate) struct Office {
     pub(crate) house: Arc<House>,
     pub(crate) time: Arc<dyn Time>,
-    started: Moment,
+    pub(crate) started: Moment,
     listening: Vec<Listening>,
-    state: Option<StateDir>,
-    reloads: Counted,
-    saves: Counted,
-    /// How many requests and changes of limits there had been at the last save, and one more.
-    saved_changes: AtomicU64,
+    keys: Arc<Keys>,
+    /// Where what was spent is saved.
+    pub(crate) state: Option<PathBuf>,
+    drain: watch::Receiver<bool>,
+    pub(crate) reloads: Counted,
+    pub(crate) saves: Counted,
+    pub(crate) metrics: Metrics,
 }
 
 /// A door that is open.
@@ -36,7 +40,7 @@ pub(crate) struct Listening {
 }
 
 #[derive(Debug, Default)]
-struct Counted {
+pub(crate) struct Counted {
     done: AtomicU64,
     failed: AtomicU64,
 }
@@ -44,14 +48,30 @@ struct Counted {
 impl Office {
     pub(crate) fn new(
         house: Arc<House>,
-        time: Arc<dyn Time>,
+        street: Street,
         started: Moment,
         listening: Vec<Listening>,
-        state: Option<StateDir>,
+        keys: Arc<Keys>,
+        state: Option<PathBuf>,
     ) -> Self {
-        let (reloads, saves) = (Counted::default(), Counted::default());
-        let saved_changes = AtomicU64::new(0);
-        Self { house, time, started, listening, state, reloads, saves, saved_changes }
+        let Street { time, drain } = street;
+        Self {
+            house,
+            time,
+            started,
+            listening,
+            keys,
+            state,
+            drain,
+            reloads: Counted::default(),
+            saves: Counted::default(),
+            metrics: Metrics::default(),
+        }
+    }
+
+    /// Whether requests are answered, and will go on to be: not from when the end begins.
+    pub(crate) fn is_ready(&self) -> bool {
+        !*self.drain.borrow()
     }
 
     pub(crate) fn listening(&self) -> &[Listening] {
@@ -60,61 +80,31 @@ impl Office {
 
     /// Reads the files again. Refuses bad ones, and then the old ones go on.
     pub(crate) fn reload(&self) -> Result<(), ReloadError> {
-        self.reloads.count(self.house.reload(|| self.time.now()))
+        let limits = self.house.reload(|| self.time.now());
+        let keys = self.keys.reload().map_err(ReloadError::from);
+        self.reloads.count(limits.and(keys))
     }
 
-    /// Saves what was spent, if there is a place for it.
-    pub(crate) fn save(&self) -> Result<(), StateError> {
-        match &self.state {
-            Some(state) => self.saves.count(state.save(&self.house.stores, self.time.now())),
-            None => Ok(()),
-        }
+    /// What all files look like now that are read again.
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.house.files().stamp().and(self.keys.stamp())
     }
 
-    /// Saves, unless nobody has asked anything since the last time.
-    pub(crate) fn save_if_changed(&self) -> Result<(), StateError> {
-        let asked = || self.listening.iter().map(|it| it.counters.stats().requests).sum::<u64>();
-        let changes = asked() + self.house.standing.load().version + 1;
-        if self.saved_changes.load(Ordering::Relaxed) == changes {
-            return Ok(());
-        }
-        self.save()?;
-        // As they were before it began: what came meanwhile may not be in it.
-        self.saved_changes.store(changes, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// What was counted so far.
-    pub(crate) fn stats(&self) -> Stats {
-        let stores = &self.house.stores;
-        let uptime: Duration = self.time.now().since(self.started).into();
-        let door = |it: &Listening| {
-            let counts = it.counters.stats();
-            (it.door.to_owned(), stats::Door { address: it.address, counts })
-        };
-        Stats {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_secs: uptime.as_secs(),
-            doors: self.listening.iter().map(door).collect(),
-            stores: BTreeMap::from([
-                ("limits".to_owned(), stores.limiter.held().into()),
-                ("averages".to_owned(), stores.averages.held().into()),
-                ("quotas".to_owned(), stores.quotas.held().into()),
-            ]),
-            reloads: self.reloads.tries(),
-            saves: self.saves.tries(),
-        }
+    /// Whatever changes with what was spent, and with the limits: what is worth saving.
+    pub(crate) fn changes(&self) -> u64 {
+        let asked: u64 = self.listening.iter().map(|it| it.counters.stats().requests).sum();
+        asked + self.house.standing.load().version
     }
 }
 
 impl Counted {
-    fn count<T, E>(&self, result: Result<T, E>) -> Result<T, E> {
+    pub(crate) fn count<T, E>(&self, result: Result<T, E>) -> Result<T, E> {
         let counter = if result.is_ok() { &self.done } else { &self.failed };
         counter.fetch_add(1, Ordering::Relaxed);
         result
     }
 
-    fn tries(&self) -> Tries {
+    pub(crate) fn tries(&self) -> Tries {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Tries { done: load(&self.done), failed: load(&self.failed) }
     }

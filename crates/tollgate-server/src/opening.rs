@@ -7,6 +7,7 @@ use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::counters::Counters;
 use crate::house::House;
+use crate::http::{self, Keys};
 use crate::office::Listening;
 use crate::server::StartError;
 use crate::settings::{Settings, StreamSettings};
@@ -25,13 +26,14 @@ pub(crate) struct Opening {
 
 impl Opening {
     /// Opens the sockets. Refuses addresses that are taken, or that anybody could reach.
-    pub(crate) fn sockets(settings: &Settings) -> Result<Self, StartError> {
+    pub(crate) fn sockets(settings: &Settings, keys: &Keys) -> Result<Self, StartError> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let workers = settings.workers.map_or_else(cores, usize::from);
         let listening = Vec::new();
         let (udp, bucket, throttr, http) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut opening = Self { workers, listening, udp, bucket, throttr, http };
         if let Some(address) = settings.http.listen {
+            http::check_exposure(address, keys.has_tokens(), settings.http.client_ca.is_some())?;
             let opened = transport::guarded_tcp("http", address, workers)?;
             opening.listens("http", opened.address);
             opening.http = opened.sockets;

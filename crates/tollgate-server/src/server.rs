@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -13,10 +14,11 @@ use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::files::{Files, LoadError, Loaded, Stamp};
 use crate::house::{House, ReloadError, Shares, Stores};
-use crate::http::Http;
+use crate::http::{Http, Keys, KeysError};
 use crate::office::Office;
 use crate::opening::Opening;
 use crate::overrides::Standing;
+use crate::seen::Observatory;
 use crate::settings::Settings;
 use crate::state::{StateDir, StateError};
 use crate::stats::Stats;
@@ -34,6 +36,10 @@ pub struct Server {
     workers: usize,
     /// Dropped last: it writes the lines that wait.
     request_log: Option<WorkerGuard>,
+    /// Not with the office, which doors hold: it is ours until the server is gone, and no longer.
+    state: Option<StateDir>,
+    /// What the office said of changes at the last save, and one more.
+    saved_changes: AtomicU64,
 }
 
 /// Why a server cannot start.
@@ -44,6 +50,8 @@ pub enum StartError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Listen(#[from] ListenError),
+    #[error(transparent)]
+    Keys(#[from] KeysError),
     #[error(transparent)]
     State(#[from] StateError),
     #[error("reserving {bytes} bytes of memory for buckets; set --memory")]
@@ -63,14 +71,16 @@ impl Server {
         allow_many_files();
         let files = Files::new(settings);
         // Before they are read: what changes from here on is seen to have changed.
-        let loaded_stamp = files.stamp();
+        let files_stamp = files.stamp();
         let loaded = files.load()?;
         let started = time.now();
         let state = settings.state.as_deref().map(StateDir::open).transpose()?;
-        let mut opening = Opening::sockets(settings)?;
+        let keys = Arc::new(Keys::open(&settings.http)?);
+        let keys_stamp = keys.stamp();
+        let mut opening = Opening::sockets(settings, &keys)?;
         let (drain, draining) = watch::channel(false);
         let street = Street { time: Arc::clone(&time), drain: draining };
-        let http = Http::new(&settings.http, &opening, &street)?;
+        let http = Http::new(&settings.http, &keys, &opening, &street);
         let (done, workers_done) = channel();
         let mut waiting = Vec::new();
         let mut listeners = std::mem::take(&mut opening.http).into_iter();
@@ -81,10 +91,13 @@ impl Server {
                 .map_err(StartError::Thread)?;
             waiting.push(doors);
         }
-        let house = Arc::new(furnish(settings, files, loaded, state.as_ref(), started)?);
+        let observatory = Arc::new(Observatory::new(opening.workers));
+        let house = furnish(settings, files, loaded, state.as_ref(), started, observatory)?;
+        let house = Arc::new(house);
         let (doors, request_log) = opening.doors(settings, &house);
         let workers = opening.workers;
-        let office = Office::new(house, time, started, opening.listening, state);
+        let folder = state.as_ref().map(|state| state.folder().to_owned());
+        let office = Office::new(house, street, started, opening.listening, keys, folder);
         let office = Arc::new(office);
         http.open(&office);
         for (waiting, doors) in waiting.into_iter().zip(doors) {
@@ -92,7 +105,18 @@ impl Server {
             let _ = waiting.send(doors);
         }
         let workers_done = Mutex::new(workers_done);
-        Ok(Self { office, loaded_stamp, drain, workers_done, workers, request_log })
+        let loaded_stamp = files_stamp.and(keys_stamp);
+        let saved_changes = AtomicU64::new(0);
+        Ok(Self {
+            office,
+            loaded_stamp,
+            drain,
+            workers_done,
+            workers,
+            request_log,
+            state,
+            saved_changes,
+        })
     }
 
     /// The doors that are open, and where.
@@ -112,12 +136,23 @@ impl Server {
 
     /// Saves what was spent, if there is a place for it.
     pub fn save(&self) -> Result<(), StateError> {
-        self.office.save()
+        let Office { house, time, saves, .. } = &*self.office;
+        match &self.state {
+            Some(state) => saves.count(state.save(&house.stores, time.now())),
+            None => Ok(()),
+        }
     }
 
-    /// Saves, unless nobody has asked anything since the last time.
+    /// Saves, unless nothing has changed since the last time.
     pub(crate) fn save_if_changed(&self) -> Result<(), StateError> {
-        self.office.save_if_changed()
+        let changes = self.office.changes() + 1;
+        if self.saved_changes.load(Ordering::Relaxed) == changes {
+            return Ok(());
+        }
+        self.save()?;
+        // As they were before it began: what came meanwhile may not be in it.
+        self.saved_changes.store(changes, Ordering::Relaxed);
+        Ok(())
     }
 
     pub(crate) fn house(&self) -> &House {
@@ -132,13 +167,24 @@ impl Server {
         &self.loaded_stamp
     }
 
-    pub(crate) fn files(&self) -> &Files {
-        self.office.house.files()
+    /// What all files look like now that are read again.
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.office.stamp()
     }
 
     /// What was counted so far.
     pub fn stats(&self) -> Stats {
         self.office.stats()
+    }
+
+    /// The same for Prometheus, in the text format of `OpenMetrics`.
+    pub fn metrics(&self) -> String {
+        self.office.metrics()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn office(&self) -> &Office {
+        &self.office
     }
 
     /// Stops: nobody new is let in, what was received is answered, what was spent is saved. Takes
@@ -168,6 +214,7 @@ fn furnish(
     loaded: Loaded,
     state: Option<&StateDir>,
     started: Moment,
+    observatory: Arc<Observatory>,
 ) -> Result<House, StartError> {
     let Loaded { limits, rules } = loaded;
     let shares = Shares::new(settings.memory);
@@ -182,7 +229,7 @@ fn furnish(
         None => Stores::new((*limits).clone(), shares)
             .map_err(|source| StartError::Memory { bytes: settings.memory, source })?,
     };
-    let house = House::new(settings, files, standing, rules, stores);
+    let house = House::new(settings, files, standing, rules, stores, observatory);
     house.expire_overrides(started);
     Ok(house)
 }

@@ -2,17 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tollgate::store::Held;
+use utoipa::ToSchema;
 
 pub use crate::counters::DoorStats;
+pub use crate::latency::Latency;
+use crate::seen::Counted;
+pub use crate::seen::Rulings;
 
 /// Everything that is counted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Stats {
     /// The version of the program.
     pub version: String,
+    /// When this was read, in seconds since 1970.
+    pub at: f64,
     /// How long the server has been running.
     pub uptime_secs: u64,
     /// What each open door was asked.
@@ -23,20 +30,35 @@ pub struct Stats {
     pub reloads: Tries,
     /// How often what was spent was saved, and how often that failed.
     pub saves: Tries,
+    /// What was decided by each limit, at all doors, since the start; also by those that are gone.
+    pub limits: BTreeMap<String, Rulings>,
+    /// What was decided by limits that are too many to be told by name.
+    pub others: Rulings,
+    /// Who asked most, of all limits.
+    pub busiest: Vec<BusyOf>,
+    /// Who was denied most, of all limits, also by limits in shadow.
+    pub most_denied: Vec<BusyOf>,
+    /// What is in force.
+    pub configured: Configured,
+    /// Whether requests are answered, and will go on to be.
+    pub ready: bool,
 }
 
 /// A door and its counters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Door {
     /// Where it listens.
+    #[schema(value_type = String)]
     pub address: SocketAddr,
     /// What it was asked.
     #[serde(flatten)]
     pub counts: DoorStats,
+    /// How long its answers took.
+    pub latency: Latency,
 }
 
 /// What a store holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Store {
     /// How many keys.
     pub keys: usize,
@@ -53,12 +75,75 @@ pub struct Store {
 }
 
 /// How often something was tried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tries {
     /// With success.
     pub done: u64,
     /// Without.
     pub failed: u64,
+}
+
+/// An id of a limit, and how often it was counted: at most `count` times, and at least
+/// `count - error` times.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BusyOf {
+    /// The name of the limit.
+    pub limit: String,
+    /// The id in its one spelling; one that is very long is cut, and ends in `…`.
+    pub id: String,
+    /// How often, never too low.
+    pub count: u64,
+    /// How much too high that may be.
+    pub error: u64,
+}
+
+/// An id, and how often it was counted: at most `count` times, and at least `count - error` times.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BusyId {
+    /// The id in its one spelling; one that is very long is cut, and ends in `…`.
+    pub id: String,
+    /// How often, never too low.
+    pub count: u64,
+    /// How much too high that may be.
+    pub error: u64,
+}
+
+/// Who asks one limit most.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Busiest {
+    /// The name of the limit.
+    pub limit: String,
+    /// How often it was asked.
+    pub asked: u64,
+    /// How often it denied.
+    pub denied: u64,
+    /// How often it would have denied, had it not been in shadow.
+    pub shadow: u64,
+    /// Who asked most.
+    pub busiest: Vec<BusyId>,
+    /// Who was denied most, also in shadow.
+    pub most_denied: Vec<BusyId>,
+}
+
+/// What is in force.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Configured {
+    /// Since when, in seconds since 1970.
+    pub since: f64,
+    /// How often something else has come into force since the start: other files, or an override.
+    pub version: u64,
+    /// How many limits there are, with buckets.
+    pub limits: usize,
+    /// How many overrides are in files.
+    pub overrides_in_files: usize,
+    /// How many overrides were made at run time.
+    pub overrides_at_run_time: usize,
+    /// Whether overrides that were made at run time outlive the process.
+    pub durable: bool,
+    /// Where what was spent is saved, and they are.
+    pub state: Option<String>,
+    /// The files, and the starters in place of those that are not there.
+    pub files: Vec<String>,
 }
 
 impl From<Held> for Store {
@@ -71,5 +156,17 @@ impl From<Held> for Store {
             tokens_forgiven: held.tally.tokens_forgiven,
             turned_away: held.tally.turned_away,
         }
+    }
+}
+
+impl From<Counted> for BusyId {
+    fn from(Counted { id, count, error }: Counted) -> Self {
+        Self { id, count, error }
+    }
+}
+
+impl From<(Arc<str>, Counted)> for BusyOf {
+    fn from((limit, Counted { id, count, error }): (Arc<str>, Counted)) -> Self {
+        Self { limit: limit.to_string(), id, count, error }
     }
 }

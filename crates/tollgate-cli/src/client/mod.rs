@@ -6,6 +6,7 @@ pub(crate) mod bucket;
 mod connection;
 mod deadline;
 mod error;
+pub(crate) mod http;
 mod throttr;
 mod udp;
 mod wire;

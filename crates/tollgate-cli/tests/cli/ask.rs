@@ -1,148 +1,192 @@
-//! `tollgate ask`.
-
-use std::io::Read as _;
-use std::process::Stdio;
+//! `tollgate ask LIMIT ID`, which asks a server over HTTP.
 
 use serde_json::json;
 
-use crate::program::{command, file, run};
+use crate::fake::{Fake, Step, nowhere};
+use crate::program::{Ran, command, file, run};
+use crate::server::Server;
 
-const LIMITS: &str = "examples/limits.yaml";
-const OVERRIDES: &str = "examples/overrides.yaml";
+const JSON: &str = "application/json";
+const PROBLEM: &str = "application/problem+json";
 
-#[test]
-fn an_allowed_ask_says_what_is_left() {
-    let ran = run(&["ask", "--limits", LIMITS, "NewOrdersPerAccount", "12345678"]);
-    let expected = "1  allowed  299 left, full again in 36s\n";
-    assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(0), expected, ""));
+fn ask(url: &str, args: &[&str]) -> Ran {
+    run(&[&["ask", "--url", url], args].concat())
 }
 
 #[test]
-fn a_denied_ask_says_when_to_come_back() {
-    let ran = run(&["ask", "--limits", LIMITS, "LoginsPerUser", "ada", "--times", "6"]);
-    let expected = "\
-1  allowed  4 left, full again in 1m30s
-2  allowed  3 left, full again in 3m
-3  allowed  2 left, full again in 4m30s
-4  allowed  1 left, full again in 6m
-5  allowed  0 left, full again in 7m30s
-6  denied   try again in 1m30s
-5 allowed, 1 denied
-";
-    assert_eq!((ran.code, &*ran.stdout), (Some(1), expected));
+fn a_server_is_asked_and_what_it_allows_is_spent_there() {
+    let server = Server::start(&[]);
+    let ran = ask(&server.url(), &["LoginsPerUser", "ada", "--times", "5"]);
+    assert_eq!((ran.code, ran.stdout.lines().count()), (Some(0), 6));
+    assert!(ran.stdout.ends_with("5 allowed, 0 denied\n"), "{}", ran.stdout);
+    let ran = ask(&server.url(), &["LoginsPerUser", "ada"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.stdout.starts_with("1  denied   try again in 59.")
+            || ran.stdout.starts_with("1  denied   try again in 59s"),
+        "{}",
+        ran.stdout
+    );
+    // Another id has a bucket of its own.
+    assert_eq!(ask(&server.url(), &["LoginsPerUser", "grace"]).code, Some(0));
+    assert!(server.stop().success());
 }
 
 #[test]
-fn long_runs_are_cut_short() {
-    let ran = run(&["ask", "NewOrdersPerAccount", "12345678", "--times", "301"]);
-    let expected = "  1  allowed  299 left, full again in 36s
-  2  allowed  298 left, full again in 1m12s
-  3  allowed  297 left, full again in 1m48s
-...
-298  allowed  2 left, full again in 2h58m48s
-299  allowed  1 left, full again in 2h59m24s
-300  allowed  0 left, full again in 3h
-301  denied   try again in 36s
-300 allowed, 1 denied
-";
-    assert_eq!((ran.code, &*ran.stdout), (Some(1), expected));
-}
-
-#[test]
-fn nothing_is_left_out_of_a_run_that_is_short_enough() {
-    let ran = run(&["ask", "--limits", LIMITS, "LoginsPerUser", "ada", "--times", "21"]);
-    assert!(ran.stdout.contains("\n 3  allowed  2 left, full again in 4m30s\n 4  allowed"));
-    assert!(ran.stdout.contains("\n 8  denied   try again in 1m30s\n...\n19  denied"));
-    assert!(ran.stdout.ends_with("\n5 allowed, 16 denied\n"), "{}", ran.stdout);
-}
-
-#[test]
-fn time_passes_as_asked() {
-    let args = ["ask", "--limits", LIMITS, "LoginsPerUser", "ada", "--cost", "5"];
-    let ran = run(&[&args[..], &["--times", "3", "--every", "3m45s"]].concat());
-    let expected = "\
-1  at 0s        allowed  0 left, full again in 7m30s
-2  at 3m45s     denied   try again in 3m45s
-3  at 7m30s     allowed  0 left, full again in 7m30s
-2 allowed, 1 denied
-";
-    assert_eq!((ran.code, &*ran.stdout), (Some(0), expected));
-}
-
-#[test]
-fn a_peek_finds_the_bucket_full() {
-    let ran = run(&["ask", "--limits", LIMITS, "LoginsPerUser", "ada", "--cost", "0"]);
-    assert_eq!((ran.code, &*ran.stdout), (Some(0), "1  allowed  5 left, full\n"));
-}
-
-#[test]
-fn without_a_file_the_starter_limits_apply_and_it_is_said() {
-    let ran = run(&["ask", "NewOrdersPerAccount", "12345678"]);
-    assert_eq!((ran.code, ran.stdout.lines().count()), (Some(0), 1));
-    assert!(ran.stderr.starts_with("note: no --limits given"), "{}", ran.stderr);
-}
-
-#[test]
-fn the_starter_limits_are_without_fault_or_hint() {
-    let ran = run(&["check", "--limits", "crates/tollgate-server/src/starter/limits.yaml"]);
-    assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
-}
-
-#[test]
-fn an_explanation_says_where_the_limit_is_written() {
-    let files = ["ask", "--limits", LIMITS, "--overrides", OVERRIDES, "--explain"];
-    // However the id is spelled.
-    let ran = run(&[&files[..], &["NewOrdersPerAccount", "012345678"]].concat());
+fn a_check_spends_nothing_a_refund_gives_back_a_reset_fills() {
+    let server = Server::start(&[]);
+    let url = server.url();
+    let ran = ask(&url, &["LoginsPerUser", "ada", "--check", "--cost", "5", "--times", "2"]);
+    assert!(ran.stdout.ends_with("2 allowed, 0 denied\n"), "{}", ran.stdout);
+    assert_eq!(ask(&url, &["LoginsPerUser", "ada", "--cost", "5"]).code, Some(0));
+    assert_eq!(ask(&url, &["LoginsPerUser", "ada", "--check"]).code, Some(1));
+    let ran = ask(&url, &["LoginsPerUser", "ada", "--refund", "--cost", "2"]);
     assert_eq!(ran.code, Some(0));
-    for part in ["\n\nNewOrdersPerAccount for 12345678\n", "6:12345678", OVERRIDES, LIMITS] {
-        assert!(ran.stdout.contains(part), "{part} in {}", ran.stdout);
-    }
+    assert!(ran.stdout.starts_with("1  refunded  2 left, full again in "), "{}", ran.stdout);
+    let ran = ask(&url, &["LoginsPerUser", "ada", "--reset"]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), "1  reset    5 left, full\n"));
+    let ran = ask(&url, &["LoginsPerUser", "ada", "--refund"]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(1), "1  nothing given back  5 left, full\n"));
+    assert!(server.stop().success());
 }
 
 #[test]
-fn mistakes_say_what_was_perhaps_meant() {
-    let wrong: [(&[&str], &str); 5] = [
-        (&["NewOrderPerAccount", "1"], "did you mean `NewOrdersPerAccount`?"),
-        (&["NewOrdersPerAccount", "ada"], "`ada` is not an id of `NewOrdersPerAccount`"),
-        (&["NewOrdersPerAccount", "1", "--cost", "301"], "its burst is 300"),
-        (&["LoginsPerUser", "a", "--every", "10"], "it has no unit: write it like 10s"),
-        (&["LoginsPerUser", "a", "--every", "70d", "--times", "9999"], "292 years"),
-    ];
-    for (args, expected) in wrong {
-        let ran = run(&[&["ask", "--limits", LIMITS], args].concat());
-        assert_eq!((ran.code, &*ran.stdout), (Some(2), ""), "{args:?}");
-        assert!(ran.stderr.contains(expected), "{args:?}: {}", ran.stderr);
-    }
+fn programs_read_what_the_server_wrote() {
+    let body = r#"{"allowed":false,"shadow":false,"remaining":0,"retry_in":60.5,"retry_in_ns":60500000000,"reset_in":300,"reset_in_ns":300000000000,"more":[1]}"#;
+    let parts =
+        ["POST /v1/spend ", "authorization: Bearer ", r#"{"limit":"L","id":"a b","cost":3}"#];
+    let fake = Fake::http(&parts, 200, JSON, body);
+    let mut command = command(&["ask", "--url", &fake.url(), "L", "a b", "--cost", "3"]);
+    let ran = command.args(["--format", "json"]).env("TOLLGATE_TOKEN", "0123456789abcdef").output();
+    let ran = ran.unwrap();
+    assert_eq!(ran.status.code(), Some(1));
+    assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("{body}\n"));
+    fake.finish();
 }
 
 #[test]
-fn a_file_with_faults_is_a_mistake() {
-    let limits = file("ask-bad.yaml", "A: {burst: 0, count: 1, period: 1s}");
-    let ran = run(&["ask", "--limits", &limits, "A", "x"]);
+fn an_explanation_is_the_servers() {
+    let decision = json!({"allowed": true, "shadow": true, "remaining": 0, "retry_in_ns": 0, "reset_in_ns": 0});
+    let fake = Fake::stream(vec![
+        Step::Request(vec!["POST /v1/check ".into()]),
+        Step::Answer(200, JSON, decision.to_string()),
+        Step::Request(vec!["GET /v1/explain/L/2001%3Adb8%3A%3A%2F48?cost=1 ".into()]),
+        Step::Answer(200, JSON, json!({"text": "L for 2001:db8::/48\nbecause\n"}).to_string()),
+    ]);
+    let ran = ask(&fake.url(), &["L", "2001:db8::/48", "--check", "--explain"]);
+    let expected = "1  allowed  0 left, full; denied if it were not for the shadow\n\nL for 2001:db8::/48\nbecause\n";
+    assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(0), expected, ""));
+    fake.finish();
+}
+
+#[test]
+fn a_problem_says_what_is_wrong_where_and_what_would_be_right() {
+    let server = Server::start(&[]);
+    let ran = ask(&server.url(), &["LoginPerUser", "ada"]);
     assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
-    assert!(ran.stderr.contains("burst is zero"), "{}", ran.stderr);
+    for part in
+        ["did you mean `LoginsPerUser`?", "\n  field: limit\n", "\n  expected: the name of a limit"]
+    {
+        assert!(ran.stderr.contains(part), "{part:?} is not in {}", ran.stderr);
+    }
+    let ran = ask(&server.url(), &["LoginsPerUser", "ada", "--cost", "6"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("its burst is 5"), "{}", ran.stderr);
+    assert!(server.stop().success());
 }
 
 #[test]
-fn programs_read_every_answer() {
-    let args = ["ask", "--limits", LIMITS, "NewOrdersPerAccount", "7", "--cost", "300"];
-    let ran = run(&[&args[..], &["--times", "2", "--format", "json", "--explain"]].concat());
-    let lines: Vec<_> = ran.stdout.lines().collect();
-    let expected = r#"{"allowed":true,"remaining":0,"retry_in":10800000000000,"reset_in":10800000000000,"limit":"NewOrdersPerAccount","id":"7","bucket":"6:7"}"#;
-    assert_eq!((ran.code, lines.len(), lines[0]), (Some(1), 3, expected));
-    let [_, denied, explained] = &ran.json()[..] else { panic!("{}", ran.stdout) };
-    assert_eq!(denied["allowed"], json!(false));
-    assert_eq!(explained["explanation"]["terms"], json!("300 per 3h"));
-    assert_eq!(explained["explanation"]["origin"], json!("examples/limits.yaml:7"));
+fn whoever_may_not_ask_is_told_how_to_give_a_token() {
+    let problem = r#"{"type":"/api#needs-token","title":"A token is needed","status":401,"detail":"a token is needed here","rule":"a header"}"#;
+    let fake = Fake::http(&["POST /v1/spend "], 401, PROBLEM, problem);
+    let ran = ask(&fake.url(), &["L", "a"]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    assert!(ran.stderr.contains("error: a token is needed here\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("TOLLGATE_TOKEN") && ran.stderr.contains("--token-file"));
+    fake.finish();
+    let token = file("ask-token", " tok-of-sixteen-c \n");
+    let fake = Fake::http(&["authorization: Bearer tok-of-sixteen-c\r\n"], 403, PROBLEM, problem);
+    let ran = ask(&fake.url(), &["--token-file", &token, "L", "a"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("the token was sent"), "{}", ran.stderr);
+    fake.finish();
 }
 
 #[test]
-fn a_reader_who_leaves_does_not_change_the_verdict() {
-    let args = ["ask", "--limits", LIMITS, "LoginsPerUser", "ada", "--format", "json"];
-    let mut command = command(&[&args[..], &["--times", "10000"]].concat());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    drop(child.stdout.take());
-    let mut words = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut words).unwrap();
-    assert_eq!((child.wait().unwrap().code(), &*words), (Some(1), ""));
+fn a_token_is_never_an_argument() {
+    let ran = run(&["ask", "--token", "secret-secret-secret", "L", "a"]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    assert!(ran.stderr.contains("set TOLLGATE_TOKEN"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("secret-secret"), "{}", ran.stderr);
+    let ran = ask(&format!("http://{}", nowhere()), &["--token-file", "/nonexistent", "L", "a"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("reading the token from /nonexistent"), "{}", ran.stderr);
+}
+
+#[test]
+fn without_a_server_it_is_said_how_to_start_one() {
+    let ran = ask(&format!("http://{}", nowhere()), &["L", "a"]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(3), ""));
+    for part in [
+        "no server answers at http://127.0.0.1:",
+        "`tollgate serve`",
+        "--url",
+        "`tollgate ask offline`",
+    ] {
+        assert!(ran.stderr.contains(part), "{part:?} is not in {}", ran.stderr);
+    }
+    let ran = ask("http://no-such-host.invalid", &["L", "a"]);
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+}
+
+#[test]
+fn strange_servers_are_told_as_such() {
+    for (status, kind, body) in [
+        (200, JSON, "{\"allowed\": tr"),
+        (200, JSON, "[]"),
+        (200, "text/html", "<html>hello</html>"),
+        (404, "text/html", "not here"),
+        (302, "text/html", ""),
+        (500, PROBLEM, "oops"),
+    ] {
+        let fake = Fake::http(&["POST /v1/spend "], status, kind, body);
+        let ran = ask(&fake.url(), &["L", "a"]);
+        assert_eq!((ran.code, &*ran.stdout), (Some(3), ""), "{body}");
+        let expected = format!("is no Tollgate server of this version: /v1/spend got {status}");
+        assert!(ran.stderr.contains(&expected), "{}", ran.stderr);
+        fake.finish();
+    }
+    let fake = Fake::stream(vec![Step::Request(vec![]), Step::Send(b"220 smtp ready\r\n")]);
+    assert_eq!(ask(&fake.url(), &["L", "a"]).code, Some(3));
+    fake.finish();
+    let fake = Fake::stream(vec![Step::Wait]);
+    let ran = ask(&fake.url(), &["--timeout", "50ms", "L", "a"]);
+    assert_eq!(ran.code, Some(3));
+    assert!(ran.stderr.contains("did not answer within 50ms"), "{}", ran.stderr);
+    fake.finish();
+}
+
+#[test]
+fn a_server_that_is_starting_is_not_there_yet() {
+    let problem = r#"{"title":"Not ready","status":503,"detail":"the server is starting"}"#;
+    let fake = Fake::http(&[], 503, PROBLEM, problem);
+    let ran = ask(&fake.url(), &["L", "a"]);
+    assert_eq!((ran.code, &*ran.stderr), (Some(3), "error: the server is starting\n"));
+    fake.finish();
+}
+
+#[test]
+fn wrong_addresses_are_usage_mistakes() {
+    for url in ["localhost:8080", "ftp://x", "http://u:p@x"] {
+        let ran = ask(url, &["L", "a"]);
+        assert_eq!((ran.code, &*ran.stdout), (Some(2), ""), "{url}");
+        assert!(ran.stderr.contains("--url"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn the_address_in_the_environment_does_not_change_the_other_commands() {
+    let mut command = command(&["ask", "offline", "LoginsPerUser", "ada"]);
+    let ran = command.env("TOLLGATE_URL", "http://x").env("TOLLGATE_TOKEN", "t").output().unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
 }

@@ -83,7 +83,7 @@ fn write_file(folder: &Path, text: &str) {
 fn start(folder: &Path, console: &str) -> Server {
     let args = console.trim_end().strip_prefix("$ tollgate ").expect("it starts a server");
     let mut command = command(&args.split(' ').collect::<Vec<_>>());
-    command.args(["--memory", "16MiB", "--control", "off"]).current_dir(folder);
+    command.args(["--memory", "16MiB", "--control", "off", "--http", "off"]).current_dir(folder);
     for (door, _) in DOORS {
         command.args([&format!("--{door}"), "127.0.0.1:0"]);
     }

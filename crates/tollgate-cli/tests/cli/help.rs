@@ -30,6 +30,11 @@ fn every_help_text_is_as_it_was_agreed() {
     is_golden("replay-bucket", &["replay", "bucket", "--help"]);
     is_golden("replay-throttr", &["replay", "throttr", "--help"]);
     is_golden("ask", &["ask", "--help"]);
+    is_golden("ask-offline", &["ask", "offline", "--help"]);
+    is_golden("override", &["override", "--help"]);
+    for command in ["add", "list", "remove", "import", "export"] {
+        is_golden(&format!("override-{command}"), &["override", command, "--help"]);
+    }
     is_golden("bench", &["bench", "--help"]);
     is_golden("bench-bucket-trial", &["bench", "bucket-trial", "--help"]);
     is_golden("ask-udp", &["ask", "udp", "--help"]);
@@ -71,7 +76,7 @@ fn wrong_arguments_are_usage_mistakes() {
         &["replay"],
         &["replay", "limits"],
         &["ask", "A"],
-        &["ask", "A", "x", "--overrides", "o.yaml"],
+        &["ask", "offline", "A", "x", "--overrides", "o.yaml"],
         &["check", "--limits", "l.yaml", "--against-overrides", "o.yaml"],
     ];
     for args in wrong {

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod ask;
+mod ask_offline;
 mod bench;
 mod check;
 mod client_bucket;
@@ -13,6 +14,7 @@ mod docs;
 mod fake;
 mod help;
 mod killed;
+mod overrides;
 mod program;
 mod replay;
 mod replay_doors;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::program::{command, file, run};
-use crate::server::Server;
+use crate::server::{FREE, Server};
 
 /// A folder that is empty and that no other test uses.
 fn folder(name: &str) -> PathBuf {
@@ -27,6 +27,14 @@ fn every_door_answers_with_the_starter_files() {
         "1", "--ttl", "60s",
     ]);
     assert_eq!((asked.code, &*asked.stdout), (Some(0), "allowed, 8 left, 59s to go\n"));
+    let asked = run(&["ask", "--url", &server.url(), "LoginsPerUser", "ada"]);
+    assert_eq!((asked.code, &*asked.stdout), (Some(0), "1  allowed  4 left, full again in 1m\n"));
+    let url = server.url();
+    server.logged(&format!(
+        "curl {url}/v1/spend -d '{{\"limit\":\"LoginsPerUser\",\"id\":\"ada\"}}'"
+    ));
+    server.logged(&format!("tollgate ask --url {url} LoginsPerUser ada"));
+    server.logged(&format!("page  {url}/"));
     server.logged("tollgate ask udp --server");
     assert!(server.stop().success());
 }
@@ -37,7 +45,9 @@ fn the_printed_settings_are_those_that_are_built_in() {
     assert_eq!(printed.code, Some(0));
     let path = file(
         "printed.yaml",
-        &printed.stdout.replace(":2000", ":0").replace(":4444", ":0").replace(":9000", ":0"),
+        &[":8080", ":2000", ":4444", ":9000"]
+            .iter()
+            .fold(printed.stdout, |text, port| text.replace(port, ":0")),
     );
     let server = Server::start_exactly(&["serve", "--config", &path, "--control", "off"]);
     assert_eq!(server.udp("ping"), "pong");
@@ -53,7 +63,7 @@ fn an_argument_wins_over_the_environment_and_that_over_the_file() {
     let found = |args: &[&str], variable: Option<&str>| {
         let mut command =
             command(&["serve", "--config", &settings, "--udp", "off", "--throttr", "off"]);
-        command.args(["--bucket", "127.0.0.1:0", "--control", "off"]).args(args);
+        command.args(["--http", "off", "--bucket", "127.0.0.1:0", "--control", "off"]).args(args);
         if let Some(value) = variable {
             command.env("TOLLGATE_BUCKETS", value);
         }
@@ -93,12 +103,13 @@ fn wrong_settings_are_told_where_they_were_written() {
             &["--udp", "0.0.0.0:0"],
             &["which is not loopback", "--udp-allow", "udp.allow in tollgate.yaml"],
         ),
-        (&["--udp", "off", "--bucket", "off", "--throttr", "off"], &["every door is off"]),
+        (
+            &["--http", "off", "--udp", "off", "--bucket", "off", "--throttr", "off"],
+            &["every door is off"],
+        ),
         (&["--state", "/dev/null/state"], &["opening the state directory /dev/null/state"]),
     ] {
-        let free =
-            ["--udp", "--bucket", "--throttr"].into_iter().filter(|door| !args.contains(door));
-        let free = free.flat_map(|door| [door, "127.0.0.1:0"]);
+        let free = FREE.chunks(2).filter(|door| !args.contains(&door[0])).flatten().copied();
         let all: Vec<&str> =
             ["serve"].into_iter().chain(free).chain(args.iter().copied()).collect();
         let ran = run(&all);
@@ -116,7 +127,8 @@ fn wrong_settings_are_told_where_they_were_written() {
 fn a_taken_port_is_told() {
     let server = Server::start(&[]);
     let address = server.address("bucket").to_string();
-    let ran = run(&["serve", "--udp", "off", "--throttr", "off", "--bucket", &address]);
+    let ran =
+        run(&["serve", "--http", "off", "--udp", "off", "--throttr", "off", "--bucket", &address]);
     assert_eq!(ran.code, Some(2));
     assert!(
         ran.stderr.contains(&format!("the bucket door cannot listen on {address}")),
@@ -170,14 +182,35 @@ fn a_changed_file_is_read_again_by_itself() {
 fn the_counters_of_a_running_server_can_be_read() {
     let socket = folder("control").join("tollgate.sock");
     let socket = socket.to_str().unwrap();
-    let ports = ["--udp", "127.0.0.1:0", "--bucket", "127.0.0.1:0", "--throttr", "127.0.0.1:0"];
-    let server = Server::start_exactly(&[&["serve", "--control", socket][..], &ports].concat());
+    let server = Server::start_exactly(&[&["serve", "--control", socket][..], &FREE].concat());
     server.udp("ping");
+    let mut client = server.bucket();
+    for _ in 0..7 {
+        client.ask("get LoginsPerUser:ada");
+    }
     let told = run(&["stats", "--control", socket, "--format", "json"]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
-    assert_eq!(told.json()[0]["doors"]["udp"]["requests"], 1);
+    let stats = &told.json()[0];
+    assert_eq!(stats["doors"]["udp"]["requests"], 1);
+    assert_eq!(
+        stats["limits"]["LoginsPerUser"],
+        serde_json::json!({"allowed": 5, "denied": 2, "shadow": 0})
+    );
+    let ada = serde_json::json!({"limit": "LoginsPerUser", "id": "ada", "count": 7, "error": 0});
+    assert_eq!(stats["busiest"], serde_json::json!([ada]));
+    assert_eq!(stats["most_denied"][0]["count"], 2);
+    assert_eq!(stats["configured"]["version"], 0);
+    assert_eq!(stats["configured"]["files"][0], "the starter limits");
+    assert_eq!(stats["ready"], true);
     let told = run(&["stats", "--control", socket]);
-    assert!(told.stdout.contains("udp      127.0.0.1:"), "{}", told.stdout);
+    for line in [
+        "udp      127.0.0.1:",
+        "\nlimit          allowed  denied  shadow\nLoginsPerUser        5       2       0\n",
+        "\nbusiest of     id   asks\nLoginsPerUser  ada     7\n",
+        "\nmost denied of  id   denied\nLoginsPerUser   ada       2\n",
+    ] {
+        assert!(told.stdout.contains(line), "{}", told.stdout);
+    }
     assert!(server.stop().success());
     let told = run(&["stats", "--control", socket]);
     assert_eq!(told.code, Some(3));
@@ -215,7 +248,7 @@ fn the_service_manager_is_told_what_happens() {
         String::from_utf8(bytes[..length].to_vec()).unwrap()
     };
     let mut command = command(&["serve", "--udp", "off", "--throttr", "off", "--control", "off"]);
-    command.args(["--bucket", "127.0.0.1:0"]).env("NOTIFY_SOCKET", &path);
+    command.args(["--http", "off", "--bucket", "127.0.0.1:0"]).env("NOTIFY_SOCKET", &path);
     let server = Server::start_command(command, 1);
     assert_eq!(told(), "READY=1\n");
     server.signal("HUP");

@@ -12,6 +12,18 @@ use crate::program::command;
 /// How long something that must happen may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Every door on a free port.
+pub(crate) const FREE: [&str; 8] = [
+    "--http",
+    "127.0.0.1:0",
+    "--udp",
+    "127.0.0.1:0",
+    "--bucket",
+    "127.0.0.1:0",
+    "--throttr",
+    "127.0.0.1:0",
+];
+
 /// A running server, which is killed if a test fails.
 pub(crate) struct Server {
     child: Child,
@@ -22,8 +34,7 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server with every door on a free port, and waits until it listens.
     pub(crate) fn start(args: &[&str]) -> Self {
-        let ports = ["--udp", "127.0.0.1:0", "--bucket", "127.0.0.1:0", "--throttr", "127.0.0.1:0"];
-        let all = [&["serve", "--memory", "16MiB", "--control", "off"][..], &ports, args].concat();
+        let all = [&["serve", "--memory", "16MiB", "--control", "off"][..], &FREE, args].concat();
         Self::start_exactly(&all)
     }
 
@@ -58,6 +69,11 @@ impl Server {
 
     pub(crate) fn address(&self, door: &str) -> SocketAddr {
         self.addresses.iter().find(|(name, _)| name == door).unwrap().1
+    }
+
+    /// The address of the HTTP door, as clients take it.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address("http"))
     }
 
     pub(crate) fn bucket(&self) -> Lines {
@@ -128,7 +144,8 @@ impl Drop for Server {
 }
 
 fn open_doors(args: &[&str]) -> usize {
-    3 - args.windows(2).filter(|it| it[1] == "off" && it[0] != "--control").count()
+    let doors = FREE.iter().step_by(2);
+    doors.filter(|door| !args.windows(2).any(|it| it == [**door, "off"])).count()
 }
 
 fn lines(from: impl Read + Send + 'static) -> Receiver<String> {

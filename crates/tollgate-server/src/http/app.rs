@@ -6,6 +6,8 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use tokio::sync::watch;
 
+use super::keys::Keys;
+use super::live::Live;
 use super::problem::{self, Problem};
 use crate::office::Office;
 use crate::settings::HttpSettings;
@@ -13,8 +15,10 @@ use crate::settings::HttpSettings;
 /// The door's own state.
 pub(super) struct App {
     pub(super) settings: HttpSettings,
+    pub(super) keys: Arc<Keys>,
     /// Not there while the server is starting.
     pub(super) office: OnceLock<Arc<Office>>,
+    pub(super) live: Live,
     pub(super) drain: watch::Receiver<bool>,
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
+use hyper::body::Body as _;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -21,27 +22,49 @@ impl FromRequest<Arc<App>> for Whole {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        let bytes_max = app.settings.body_bytes;
-        let too_large = || {
-            Problem::new(
-                &problem::TOO_LARGE,
-                format_args!("the body has more than {bytes_max} bytes"),
-            )
-        };
-        let body = Limited::new(request.into_body(), bytes_max);
-        let read = tokio::time::timeout(app.settings.body_time, body.collect()).await;
-        match read {
-            Ok(Ok(whole)) => Ok(Self(whole.to_bytes())),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-            Ok(Err(error)) => {
-                Err(Problem::new(&problem::BAD_JSON, format_args!("reading the body: {error}")))
-            }
-            Err(_) => Err(Problem::new(
-                &problem::TOO_SLOW,
-                format_args!("the body took more than {:?}", app.settings.body_time),
-            )),
+        let (bytes_max, body_time) = (app.settings.body_bytes, app.settings.body_time);
+        let body = request.into_body();
+        // Whoever says how much it will be is told at once.
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if announced > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        let read = tokio::time::timeout(body_time, read(body, bytes_max)).await;
+        read.unwrap_or_else(|_| {
+            let detail = format!("the body took more than {body_time:?}");
+            Err(Problem::new(&problem::TOO_SLOW, detail))
+        })
+        .map(Self)
+    }
+}
+
+/// Reads a body. Its pieces are put together as they come: a client can make them so small that
+/// keeping them would take many times as much.
+async fn read(mut body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
+    let mut first = Bytes::new();
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            let detail = format!("reading the body: {}", crate::with_causes(&error));
+            Problem::new(&problem::BAD_JSON, detail)
+        })?;
+        // Trailers say nothing here.
+        let Ok(piece) = frame.into_data() else { continue };
+        if first.len() + whole.len() + piece.len() > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        if first.is_empty() && whole.is_empty() {
+            first = piece;
+        } else {
+            whole.extend_from_slice(&std::mem::take(&mut first));
+            whole.extend_from_slice(&piece);
         }
     }
+    Ok(if whole.is_empty() { first } else { whole.into() })
+}
+
+fn too_large(bytes_max: usize) -> Problem {
+    Problem::new(&problem::TOO_LARGE, format_args!("the body has more than {bytes_max} bytes"))
 }
 
 /// What the body says. Refuses what it is not, and names the field.

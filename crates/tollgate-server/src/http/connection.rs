@@ -1,41 +1,50 @@
 //! One connection, from its first byte to its last, and what is counted of its requests.
 
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::io;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONNECTION, HeaderValue};
-use axum::http::{Request, Response, Version};
+use axum::http::{Request, Response, StatusCode, Version};
+use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
-use tokio_io_timeout::TimeoutStream;
+use tokio::time::{Sleep, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 use tollgate::Moment;
 use tollgate_protocol::Counts;
 use tower::Service;
 
 use super::app::App;
-use super::route;
-use crate::transport::{Guest, Street};
+use super::wire::{End, Failed, Wire};
+use super::{route, tls};
+use crate::transport::{Guest, LINGER, QUIET, Street, UNDERWAY_BYTES_MAX};
 
 /// What an HTTP/2 client sends first. No method of HTTP/1 begins so.
 const HTTP2_BEGINS: &[u8] = b"PRI";
 /// How many header fields a request may have.
 const HEADER_FIELDS_MAX: usize = 100;
+/// How much of HTTP/1 is read at once, so that what one read causes is bounded.
+const READ_BYTES_MAX: usize = 64 << 10;
 /// How many streams a client may reset before the server has looked at them, and how many the
 /// server may have to reset itself, until the connection is ended.
 const RESET_STREAMS_MAX: usize = 64;
-/// A connection on which nothing comes for this long has nothing on its way.
-const QUIET: Duration = Duration::from_millis(100);
+/// How often a connection is looked at within the time that it may be without a request.
+const LOOKS: u32 = 4;
+/// How often it is looked at whether more comes, after the server is to stop, from one who sends
+/// on and on.
+const QUIET_LOOKS_MAX: usize = 10;
 
 /// Serves the connections of one worker.
 pub(super) struct Connections {
@@ -47,37 +56,59 @@ pub(super) struct Connections {
 /// Who is at the other end.
 #[derive(Clone)]
 pub(super) struct Caller {
-    pub(super) source: std::net::IpAddr,
+    pub(super) source: IpAddr,
     /// Of the token or the certificate.
     pub(super) name: Arc<str>,
     /// Kept by whoever answers for longer than it takes to return.
     pub(super) activity: Arc<Activity>,
 }
 
-/// Whether a connection is being used, and since when it is not.
+/// Whether a connection is being used.
 #[derive(Default)]
 pub(super) struct Activity {
+    /// Requests that are being answered.
     in_hand: AtomicUsize,
+    /// Answers that go on after their handler has returned.
+    lasting: AtomicUsize,
     /// How many requests there have been.
     requests: AtomicU64,
 }
 
-/// A request that is being answered, as long as this lives.
+/// An answer that goes on as long as this lives. The end of the server does not wait for it.
 pub(super) struct Busy(Arc<Activity>);
+
+/// A request that is being answered, as long as this lives.
+struct InHand<'a>(&'a Activity);
 
 impl Activity {
     pub(super) fn busy(self: &Arc<Self>) -> Busy {
-        self.in_hand.fetch_add(1, Ordering::Relaxed);
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.lasting.fetch_add(1, Ordering::Relaxed);
         Busy(Arc::clone(self))
     }
 
+    fn begin(&self) -> InHand<'_> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.in_hand.fetch_add(1, Ordering::Relaxed);
+        InHand(self)
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
     fn is_idle(&self) -> bool {
-        self.in_hand.load(Ordering::Relaxed) == 0
+        let count = |it: &AtomicUsize| it.load(Ordering::Relaxed);
+        count(&self.in_hand) + count(&self.lasting) == 0
     }
 }
 
 impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.lasting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for InHand<'_> {
     fn drop(&mut self) {
         self.0.in_hand.fetch_sub(1, Ordering::Relaxed);
     }
@@ -112,153 +143,300 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Here {
 }
 
 /// What both versions of HTTP can do: end when what was begun is answered.
-trait Ending: Future {
+trait Ending: Future<Output = hyper::Result<()>> {
     fn end(self: Pin<&mut Self>);
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// One side had enough, or the client is gone.
+    Done,
+    /// The client did not say in time what it wants.
+    Slow,
+    /// It does not read its answers.
+    Stalled,
+    /// It does not speak HTTP.
+    Malformed,
+}
+
+impl From<Failed> for Ended {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Gone => Self::Done,
+            Failed::Stalled => Self::Stalled,
+        }
+    }
 }
 
 impl Connections {
     pub(super) async fn converse(self: Rc<Self>, stream: TcpStream, guest: Guest) {
-        if stream.set_nodelay(true).is_err() {
-            return;
+        let Ok(wire) = Wire::new(stream, self.app.settings.stall) else { return };
+        let guest = Rc::new(guest);
+        let ended = self.talk(&wire, &guest).await;
+        let counters = guest.counters();
+        match ended {
+            Ended::Done => {}
+            Ended::Slow | Ended::Stalled => counters.dropped(1),
+            Ended::Malformed => counters.add(&Counts { malformed: 1, ..Counts::default() }),
         }
-        let mut stream = TimeoutStream::new(stream);
-        stream.set_write_timeout(Some(self.app.settings.stall));
-        let mut stream = Box::pin(stream);
-        let begun = timeout(self.app.settings.header_time, begins(&mut stream)).await;
-        // Whoever says nothing in time, or nothing at all, has asked nothing.
-        let Ok(Ok((bytes, is_http2))) = begun else { return };
-        let (reader, writer) = tokio::io::split(stream);
-        let io = tokio::io::join(std::io::Cursor::new(bytes).chain(reader), writer);
-        self.speak(io, is_http2, Rc::new(guest)).await;
+        if ended != Ended::Done {
+            tracing::debug!(door = "http", source = %guest.source(), ?ended, "connection ended");
+        }
+        wire.close().await;
+    }
+
+    async fn talk(self: &Rc<Self>, wire: &Rc<Wire>, guest: &Rc<Guest>) -> Ended {
+        // Of the first request, whatever has to come before it.
+        let mut bound = pin!(sleep(self.app.settings.header_time));
+        let begun = {
+            let end = End::new(wire);
+            let mut begin = pin!(async {
+                match self.app.keys.tls() {
+                    Some(tls) => shake_hands(end, tls).await,
+                    None => begin(end).await,
+                }
+            });
+            tokio::select! {
+                biased;
+                begun = wire.drive(begin.as_mut()) => begun,
+                () = bound.as_mut() => return Ended::Slow,
+                () = self.left_alone(wire) => return Ended::Done,
+            }
+        };
+        match begun {
+            Ok(Ok(begun)) => self.speak(begun, wire, guest, bound).await,
+            // Whoever connects and goes has asked nothing; so has who cannot agree on how to.
+            Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => Ended::Malformed,
+            Ok(Err(_)) => Ended::Done,
+            Err(failed) => failed.into(),
+        }
     }
 
     /// Answers requests until one side has enough.
     async fn speak(
         self: &Rc<Self>,
-        io: impl AsyncRead + AsyncWrite + Unpin + 'static,
-        is_http2: bool,
-        guest: Rc<Guest>,
-    ) {
+        begun: Begun,
+        wire: &Rc<Wire>,
+        guest: &Rc<Guest>,
+        bound: Pin<&mut Sleep>,
+    ) -> Ended {
+        let Begun { io, is_http2, is_tls, certificate } = begun;
         let activity = Arc::new(Activity::default());
-        let caller = Caller {
-            source: guest.source(),
-            name: super::access::ANYBODY.into(),
+        let peer = Rc::new(Peer {
+            wire: Rc::clone(wire),
+            guest: Rc::clone(guest),
             activity: Arc::clone(&activity),
-        };
+            certificate,
+            is_tls,
+        });
         let this = Rc::clone(self);
         let service = service_fn(move |request: Request<Incoming>| {
-            let (this, guest, caller) = (Rc::clone(&this), Rc::clone(&guest), caller.clone());
-            async move { Ok::<_, Infallible>(this.answer(request, &guest, caller).await) }
+            let (this, peer) = (Rc::clone(&this), Rc::clone(&peer));
+            async move { Ok::<_, Infallible>(this.answer(request, &peer).await) }
         });
         let io = TokioIo::new(io);
-        let settings = &self.app.settings;
         if is_http2 {
-            let mut http2 = http2::Builder::new(Here);
-            http2
-                .timer(TokioTimer::new())
-                .max_concurrent_streams(settings.streams)
-                .max_header_list_size(settings.header_bytes)
-                .max_pending_accept_reset_streams(RESET_STREAMS_MAX)
-                .max_local_error_reset_streams(RESET_STREAMS_MAX)
-                .keep_alive_interval(settings.header_time)
-                .keep_alive_timeout(settings.stall);
-            self.see_through(http2.serve_connection(io, service), &activity).await;
+            let connection = self.http2().serve_connection(io, service);
+            self.see_through(connection, wire, &activity, bound).await
         } else {
-            let mut http1 = http1::Builder::new();
-            http1
-                .timer(TokioTimer::new())
-                .header_read_timeout(settings.header_time)
-                .max_headers(HEADER_FIELDS_MAX)
-                .max_header_size(usize::try_from(settings.header_bytes).unwrap_or(usize::MAX))
-                .pipeline_flush(true);
-            self.see_through(http1.serve_connection(io, service), &activity).await;
+            let connection = self.http1().serve_connection(io, service);
+            self.see_through(connection, wire, &activity, bound).await
         }
+    }
+
+    fn http1(&self) -> http1::Builder {
+        let settings = &self.app.settings;
+        let header_bytes = usize::try_from(settings.header_bytes).unwrap_or(usize::MAX);
+        let mut http1 = http1::Builder::new();
+        http1
+            .timer(TokioTimer::new())
+            .header_read_timeout(settings.header_time)
+            .max_headers(HEADER_FIELDS_MAX)
+            .max_header_size(header_bytes)
+            .max_buf_size(header_bytes.max(READ_BYTES_MAX));
+        http1
+    }
+
+    fn http2(&self) -> http2::Builder<Here> {
+        let settings = &self.app.settings;
+        let mut http2 = http2::Builder::new(Here);
+        http2
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(settings.streams)
+            .max_header_list_size(settings.header_bytes)
+            .max_pending_accept_reset_streams(RESET_STREAMS_MAX)
+            .max_local_error_reset_streams(RESET_STREAMS_MAX)
+            .keep_alive_interval(settings.header_time)
+            .keep_alive_timeout(settings.stall);
+        http2
     }
 
     /// Runs a connection until it ends, the server is to stop, or nobody has used it for a while.
-    async fn see_through(&self, connection: impl Ending, activity: &Activity) {
-        let mut connection = std::pin::pin!(connection);
-        let mut draining = std::pin::pin!(self.street.draining());
-        let patience = self.app.settings.header_time;
-        let mut used = activity.requests.load(Ordering::Relaxed);
+    async fn see_through(
+        &self,
+        connection: impl Ending,
+        wire: &Wire,
+        activity: &Activity,
+        mut bound: Pin<&mut Sleep>,
+    ) -> Ended {
+        let mut connection = pin!(connection);
+        let mut left_alone = pin!(self.left_alone(wire));
+        let mut unused = pin!(self.unused(activity));
+        let mut is_begun = false;
         loop {
             tokio::select! {
                 biased;
-                _ = &mut connection => return,
-                () = &mut draining => break,
-                () = sleep(patience) => {
-                    let now_used = activity.requests.load(Ordering::Relaxed);
-                    if activity.is_idle() && now_used == used {
-                        break;
+                ended = wire.drive(connection.as_mut()) => return why(ended, wire),
+                () = bound.as_mut(), if !is_begun => {
+                    if activity.requests() == 0 {
+                        return Ended::Slow;
                     }
-                    used = now_used;
+                    is_begun = true;
                 }
-            }
-        }
-        // What is on its way is heard before the end is told.
-        loop {
-            let used = activity.requests.load(Ordering::Relaxed);
-            if timeout(QUIET, &mut connection).await.is_ok() {
-                return;
-            }
-            if activity.requests.load(Ordering::Relaxed) == used {
-                break;
+                () = left_alone.as_mut() => break,
+                () = unused.as_mut() => break,
             }
         }
         connection.as_mut().end();
-        // A client that does not take its answers is not waited for.
-        let _ = timeout(self.app.settings.stall, connection).await;
+        // What was begun is finished, but not waited for, unless its answer is being taken.
+        loop {
+            match timeout(LINGER, wire.drive(connection.as_mut())).await {
+                Ok(ended) => return why(ended, wire),
+                Err(_) if wire.is_blocked() => {}
+                Err(_) => return Ended::Done,
+            }
+        }
     }
 
-    async fn answer(
-        &self,
-        mut request: Request<Incoming>,
-        guest: &Guest,
-        caller: Caller,
-    ) -> Response<Body> {
+    /// Waits until the server is to stop and nothing more is on its way.
+    async fn left_alone(&self, wire: &Wire) {
+        self.street.draining().await;
+        let heard_before = wire.heard_bytes();
+        let mut looks = 0;
+        loop {
+            let heard = wire.heard_bytes();
+            sleep(QUIET).await;
+            looks += 1;
+            let is_long = looks >= QUIET_LOOKS_MAX;
+            // Who sends on and on is not listened to for ever, but what both systems may have held
+            // when the end began is heard.
+            let is_enough = if wire.has_more() {
+                is_long && wire.heard_bytes() - heard_before >= UNDERWAY_BYTES_MAX
+            } else {
+                is_long || wire.heard_bytes() == heard
+            };
+            if is_enough {
+                return;
+            }
+        }
+    }
+
+    /// Waits until there was no request for as long as the next one may take.
+    async fn unused(&self, activity: &Activity) {
+        let (mut requests, mut looks) = (activity.requests(), 0);
+        while looks < LOOKS {
+            sleep(self.app.settings.header_time / LOOKS).await;
+            let is_unused = activity.is_idle() && activity.requests() == requests;
+            requests = activity.requests();
+            looks = if is_unused { looks + 1 } else { 0 };
+        }
+    }
+
+    async fn answer(&self, mut request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let started = self.street.time.now();
-        let _busy = caller.activity.busy();
+        let _in_hand = peer.activity.begin();
         let is_http1 = request.version() <= Version::HTTP_11;
-        let refused = route::refuse(&self.app, &request, &caller).err();
-        let mut response = if let Some(refusal) = refused {
-            refusal
-        } else {
-            request.extensions_mut().insert(caller);
-            let Ok(response) = self.router.clone().call(request).await;
-            response
+        let certificate = peer.certificate.as_deref();
+        let mut response = match route::admit(&self.app, &request, certificate, peer.is_tls) {
+            Ok(name) => {
+                let (source, activity) = (peer.guest.source(), Arc::clone(&peer.activity));
+                request.extensions_mut().insert(Caller { source, name, activity });
+                let Ok(response) = self.router.clone().call(request).await;
+                response
+            }
+            Err(problem) => problem.into_response(),
         };
-        self.count(&response, guest, started);
-        if is_http1 && self.app.is_draining() {
+        self.count(&response, &peer.guest, started);
+        peer.wire.answered();
+        if is_http1 && self.is_last(&response, peer) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }
 
-    fn count(&self, response: &Response<Body>, guest: &Guest, _started: Moment) {
+    /// Whether a connection ends with this answer. It does not while the server is to stop and
+    /// more requests have come behind this one, which are answered too.
+    fn is_last(&self, response: &Response<Body>, peer: &Peer) -> bool {
+        let is_cut = matches!(
+            response.status(),
+            StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE
+        );
+        is_cut || (self.app.is_draining() && peer.wire.is_exhausted())
+    }
+
+    fn count(&self, response: &Response<Body>, guest: &Guest, started: Moment) {
         let Counted { allowed, denied } = response.extensions().get().copied().unwrap_or_default();
         let malformed = u64::from(response.status().is_client_error() && denied == 0);
-        let counts = Counts { requests: 1, allowed, denied, malformed, ..Counts::default() };
-        guest.counters().add(&counts);
+        let requests = 1 - malformed;
+        guest.counters().add(&Counts { requests, allowed, denied, malformed, ..Counts::default() });
+        guest.counters().took(self.street.time.now().since(started), 1);
     }
 }
 
-/// Reads until it is clear which version of HTTP it is.
-async fn begins(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<(Vec<u8>, bool)> {
-    let mut bytes = Vec::with_capacity(HTTP2_BEGINS.len());
-    loop {
-        if bytes == HTTP2_BEGINS {
-            return Ok((bytes, true));
-        }
-        if !HTTP2_BEGINS.starts_with(&bytes) {
-            return Ok((bytes, false));
-        }
-        bytes.push(stream.read_u8().await?);
+/// What the end of a connection means.
+fn why(ended: Result<hyper::Result<()>, Failed>, wire: &Wire) -> Ended {
+    match (ended, wire.failed()) {
+        (Err(failed), _) | (Ok(Err(_)), Some(failed)) => failed.into(),
+        (Ok(Ok(())), _) => Ended::Done,
+        (Ok(Err(error)), None) if error.is_timeout() && wire.has_begun_more() => Ended::Slow,
+        (Ok(Err(error)), None) if error.is_timeout() => Ended::Done,
+        // The client left in the middle of something.
+        (Ok(Err(_)), None) if wire.has_ended() => Ended::Done,
+        (Ok(Err(_)), None) => Ended::Malformed,
     }
+}
+
+/// What is known of a connection, for each of its requests.
+struct Peer {
+    wire: Rc<Wire>,
+    guest: Rc<Guest>,
+    activity: Arc<Activity>,
+    certificate: Option<Arc<str>>,
+    is_tls: bool,
+}
+
+/// A connection of which it is clear how it is spoken on.
+struct Begun {
+    io: Box<dyn Io>,
+    is_http2: bool,
+    is_tls: bool,
+    /// The name in the client's certificate.
+    certificate: Option<Arc<str>>,
+}
+
+trait Io: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
+
+/// Reads until it is clear which version of HTTP it is.
+async fn begin(mut end: End) -> io::Result<Begun> {
+    let is_http2 = end.begins_with(HTTP2_BEGINS).await?;
+    Ok(Begun { io: Box::new(end), is_http2, is_tls: false, certificate: None })
+}
+
+async fn shake_hands(end: End, tls: Arc<ServerConfig>) -> io::Result<Begun> {
+    let stream = TlsAcceptor::from(tls).accept(end).await?;
+    let (_, session) = stream.get_ref();
+    let certificate = session.peer_certificates().and_then(<[_]>::first);
+    let certificate = certificate.map(|it| tls::client_name(it).into());
+    let is_http2 = session.alpn_protocol() == Some(b"h2");
+    Ok(Begun { io: Box::new(stream), is_http2, is_tls: true, certificate })
 }
 
 impl<I, S, E> Ending for http2::Connection<I, S, E>
 where
-    Self: Future,
+    Self: Future<Output = hyper::Result<()>>,
     I: hyper::rt::Read + hyper::rt::Write + Unpin,
     S: hyper::service::HttpService<Incoming>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -272,7 +450,7 @@ where
 
 impl<I, S> Ending for http1::Connection<I, S>
 where
-    Self: Future,
+    Self: Future<Output = hyper::Result<()>>,
     I: hyper::rt::Read + hyper::rt::Write + Unpin,
     S: hyper::service::HttpService<Incoming>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -22,7 +22,7 @@ use super::schema;
 /// How many transactions one batch can have.
 pub(super) const BATCH_TRANSACTIONS_MAX: usize = 1024;
 /// What is asked for if nothing is said.
-const COST_DEFAULT: u64 = 1;
+pub(super) const COST_DEFAULT: u64 = 1;
 
 /// What is done with the asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

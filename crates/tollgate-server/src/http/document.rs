@@ -146,7 +146,9 @@ fn describe(operation: &mut Operation, settings: &HttpSettings) {
         let RefOr::T(own) = response else { continue };
         let status = status.parse().unwrap_or_default();
         if status >= 400 && own.content.is_empty() {
+            let headers = std::mem::take(&mut own.headers);
             *own = problem(status, &own.description);
+            own.headers.extend(headers);
         }
     }
     if let Some(role) = role {

@@ -41,6 +41,8 @@ fn readiness(app: &App) -> Result<(), Problem> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys::Keys;
+    use super::super::live::Live;
     use std::sync::OnceLock;
 
     use tokio::sync::watch;
@@ -51,7 +53,10 @@ mod tests {
     #[test]
     fn a_server_that_starts_or_stops_is_not_ready() {
         let (sender, drain) = watch::channel(false);
-        let app = App { settings: HttpSettings::default(), office: OnceLock::new(), drain };
+        let settings = HttpSettings::default();
+        let keys = Arc::new(Keys::open(&settings).unwrap());
+        let (office, live) = (OnceLock::new(), Live::default());
+        let app = App { settings, keys, office, live, drain };
         let slug = |app: &App| serde_json::to_value(readiness(app).unwrap_err()).unwrap();
         assert_eq!(slug(&app)["type"], "/api#starting");
         sender.send(true).unwrap();

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::address::{self, InPath};
 use super::app::Inside;
 use super::body;
-use super::decide::Answer;
+use super::decide::{Answer, COST_DEFAULT};
 use super::decision::{LimitBody, StateBody, seconds};
 use super::fields;
 use super::problem::{self, Problem};
@@ -21,8 +21,6 @@ use crate::overrides::{Place, RunTimeOverride, Utc};
 
 /// How many limits one page of them can have.
 pub(super) const PAGE_MAX: usize = 1000;
-/// What an explanation is about if nothing is said.
-const COST_DEFAULT: u64 = 1;
 
 /// Some of the limits.
 #[derive(Serialize, ToSchema)]

@@ -78,6 +78,7 @@ pub(super) fn serve(router: Router<Arc<App>>) -> Router<Arc<App>> {
 }
 
 /// The paths of the files, which anybody may read.
+#[cfg(test)]
 pub(super) fn paths() -> impl Iterator<Item = &'static str> {
     PAGES.iter().map(|page| page.path)
 }

@@ -10,6 +10,8 @@ use serde::Serialize;
 use tollgate::Mistake;
 use utoipa::ToSchema;
 
+use super::access::Refusal;
+
 /// A kind of problem: its address is `/api#SLUG`.
 #[derive(Debug)]
 pub(super) struct Kind {
@@ -35,6 +37,8 @@ kinds! {
     BAD_PATH 400 "bad-path" "The path cannot be read" "UTF-8, percent-encoded";
     BAD_QUERY 400 "bad-query" "The query is not what this route reads"
         "the parameters that /openapi.json describes";
+    BAD_FORWARDED 400 "bad-forwarded" "The client's address is not known"
+        "X-Forwarded-For as proxies write it, and http.trusted_proxies as they are";
     NEEDS_TOKEN 401 "needs-token" "A token is needed"
         "a header `Authorization: Bearer TOKEN` with a token of the server's tokens file";
     NOT_ALLOWED 403 "not-allowed" "Not allowed"
@@ -68,6 +72,8 @@ kinds! {
     NOT_OVERRIDABLE 422 "not-overridable" "The limit cannot have this override"
         "the name of a limit that can have overrides";
     QUOTA_EXCEEDED 429 "quota-exceeded" "Denied" "waiting as long as Retry-After says";
+    TOO_MANY_WATCHERS 503 "too-many-watchers" "Too many watch"
+        "watching when others have ended, or asking /v1/stats";
     STARTING 503 "starting" "Not ready" "asking again when /readyz says so";
     DRAINING 503 "draining" "Stopping" "asking another server";
     STORAGE 507 "storage" "It could not be kept" "room and rights in the state directory";
@@ -95,9 +101,12 @@ pub(crate) struct Problem {
     /// What would be right.
     rule: &'static str,
     /// The limits that denied, for `quota-exceeded`.
-    #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
-    violated_policies: Vec<String>,
+    #[serde(rename = "violated-policies", skip_serializing_if = "<[String]>::is_empty")]
+    #[schema(value_type = Vec<String>, required = false)]
+    violated_policies: Box<[String]>,
+    /// Which proof is wanted.
+    #[serde(skip)]
+    challenge: Option<&'static str>,
 }
 
 /// The type of a denial, which is not ours alone.
@@ -112,7 +121,8 @@ impl Problem {
             detail: detail.to_string().into(),
             field: None,
             rule: kind.rule,
-            violated_policies: Vec::new(),
+            violated_policies: Box::default(),
+            challenge: None,
         }
     }
 
@@ -142,6 +152,21 @@ impl Problem {
         }
     }
 
+    /// Why somebody may not ask.
+    pub(super) fn refusal(refusal: Refusal) -> Self {
+        let kind = match refusal.status() {
+            401 => &NEEDS_TOKEN,
+            421 => &WRONG_HOST,
+            _ => &NOT_ALLOWED,
+        };
+        Self { challenge: refusal.challenge(), ..Self::new(kind, refusal) }
+    }
+
+    /// The same with another status.
+    pub(super) fn with_status(self, status: StatusCode) -> Self {
+        Self { status: status.as_u16(), ..self }
+    }
+
     /// The same, with more to say about what would be right.
     pub(super) fn with_rule(self, rule: Option<&'static str>) -> Self {
         Self { rule: rule.unwrap_or(self.rule), ..self }
@@ -150,6 +175,7 @@ impl Problem {
     /// A denial, for clients that look at the status only.
     pub(super) fn denial(detail: impl Display, violated_policies: Vec<String>) -> Self {
         let kind = QUOTA_TYPE.into();
+        let violated_policies = violated_policies.into();
         Self { kind, violated_policies, ..Self::new(&QUOTA_EXCEEDED, detail) }
     }
 }
@@ -162,6 +188,9 @@ impl IntoResponse for Problem {
         *response.status_mut() = status;
         let content_type = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, content_type);
+        if let Some(challenge) = self.challenge {
+            response.headers_mut().insert("www-authenticate", HeaderValue::from_static(challenge));
+        }
         if self.status == STARTING.status {
             response.headers_mut().insert("retry-after", HeaderValue::from_static("1"));
         }

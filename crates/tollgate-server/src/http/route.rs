@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
-use axum::http::{Request, Response};
+use axum::http::{HeaderValue, Method, Request};
 use axum::routing::get;
 use hyper::body::Incoming;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::access::{self, Guards};
 use super::app::App;
-use super::connection::Caller;
 use super::page::Fixed;
 use super::problem::{self, Problem};
-use super::{decide, document, health, limits, overrides, page};
+use super::{decide, document, gate, health, limits, live, overrides, page};
+use crate::settings::Role;
 
 /// All routes, among them the document that describes them.
 pub(super) fn router(app: &Arc<App>) -> Router {
@@ -37,6 +37,12 @@ pub(super) fn api() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(decide::refund))
         .routes(routes!(decide::reset))
         .routes(routes!(decide::batch))
+        .routes(routes!(gate::by_path))
+        .routes(routes!(gate::by_header))
+        .routes(routes!(live::stats))
+        .routes(routes!(live::live))
+        .routes(routes!(live::busiest))
+        .routes(routes!(live::metrics))
         .routes(routes!(limits::limits))
         .routes(routes!(limits::limit))
         .routes(routes!(limits::bucket))
@@ -48,11 +54,49 @@ pub(super) fn api() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(health::readyz))
 }
 
-/// Refuses who may not ask for this.
-pub(super) fn refuse(
-    _app: &App,
-    _request: &Request<Incoming>,
-    _caller: &Caller,
-) -> Result<(), Response<Body>> {
-    Ok(())
+/// What a path needs; nothing, if anybody may have it. What is not listed is for the operator.
+pub(super) fn needed(method: &Method, path: &str) -> Option<Role> {
+    let Some(rest) = path.strip_prefix("/v1/") else {
+        return (path == "/metrics").then_some(Role::Read);
+    };
+    let first = rest.split('/').next().unwrap_or_default();
+    let is_reading = matches!(*method, Method::GET | Method::HEAD);
+    Some(match first {
+        "spend" | "check" | "refund" | "reset" | "batch" | "gate" => Role::Decide,
+        "limits" | "buckets" | "explain" | "busiest" | "stats" | "live" => Role::Read,
+        "overrides" if is_reading => Role::Read,
+        _ => Role::Admin,
+    })
+}
+
+/// Who asks, or the refusal of who may not.
+pub(super) fn admit(
+    app: &App,
+    request: &Request<Incoming>,
+    certificate: Option<&str>,
+    is_tls: bool,
+) -> Result<Arc<str>, Problem> {
+    let path = request.uri().path();
+    let Some(needed) = needed(request.method(), path) else { return Ok(access::ANYBODY.into()) };
+    let header = |name: &str| request.headers().get(name).map(HeaderValue::as_bytes);
+    let tokens = app.keys.tokens();
+    let guards = Guards { tokens: tokens.as_deref(), client_certificates: app.keys.has_client_ca };
+    // A proxy at the gate passes on what others sent, so there their pages and names do not count.
+    let is_gate = path.starts_with("/v1/gate/");
+    let ours = |value| if is_gate { None } else { value };
+    let authority = request.uri().authority().map(|it| it.as_str().as_bytes());
+    let host = header("host").or(authority);
+    let caller = access::Caller {
+        needed,
+        certificate: certificate.map(|name| (name, app.settings.client_role)),
+        authorization: header("authorization"),
+        origin: ours(header("origin")),
+        fetch_site: ours(header("sec-fetch-site")),
+        host: if is_gate { Some(b"localhost") } else { host },
+        is_tls,
+    };
+    match access::admit(guards, &caller) {
+        Ok(who) => Ok(who.name.into()),
+        Err(refusal) => Err(Problem::refusal(refusal)),
+    }
 }

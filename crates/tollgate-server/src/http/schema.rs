@@ -372,3 +372,26 @@ pub(super) enum Decided {
     #[response(status = 422)]
     Mistake,
 }
+
+/// What can become of who wants to pass the gate.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum Passed {
+    /// It may pass
+    #[response(status = 204, headers(
+        ("RateLimit" = String, description = "What is left, as a structured field: `\"LoginsPerUser\";r=4;t=60`."),
+        ("RateLimit-Policy" = String, description = "What is allowed: `\"LoginsPerUser\";q=5;w=300`.")))]
+    May,
+    /// There is no such limit: `no-such-limit`
+    #[response(status = 404)]
+    NoSuchLimit,
+    /// What is asked cannot be decided: `bad-id`, `no-default`, `cost-above-burst`
+    #[response(status = 422)]
+    Mistake,
+    /// It is too early
+    #[response(status = 429, headers(
+        ("RateLimit" = String, description = "What is left, as a structured field: `\"LoginsPerUser\";r=0;t=60`."),
+        ("RateLimit-Policy" = String, description = "What is allowed: `\"LoginsPerUser\";q=5;w=300`."),
+        ("Retry-After" = u64, description = "After how many seconds the same ask passes.")))]
+    Denied,
+}

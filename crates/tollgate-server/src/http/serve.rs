@@ -8,10 +8,11 @@ use tokio::net::TcpListener;
 
 use super::app::App;
 use super::connection::Connections;
+use super::keys::Keys;
+use super::live::Live;
 use super::route;
 use crate::office::Office;
 use crate::opening::Opening;
-use crate::server::StartError;
 use crate::settings::HttpSettings;
 use crate::transport::{Admission, Entrance, Street};
 
@@ -27,19 +28,22 @@ impl Http {
     /// A door that says that the server is starting, until it is opened.
     pub(crate) fn new(
         settings: &HttpSettings,
+        keys: &Arc<Keys>,
         opening: &Opening,
         street: &Street,
-    ) -> Result<Self, StartError> {
+    ) -> Self {
         let HttpSettings { allow, connections, connections_per_source, .. } = settings;
         let admission = Arc::new(Admission::new(allow, *connections, *connections_per_source));
         let entrance = Entrance { name: "http", admission, counters: opening.counters("http") };
         let app = Arc::new(App {
             settings: settings.clone(),
+            keys: Arc::clone(keys),
             office: OnceLock::new(),
+            live: Live::default(),
             drain: street.drain.clone(),
         });
         let router = route::router(&app);
-        Ok(Self { app, router, entrance })
+        Self { app, router, entrance }
     }
 
     /// From now on asks are answered.

@@ -28,6 +28,8 @@ pub(crate) struct Standing {
 pub(crate) struct Snapshot {
     /// How many there were before this one.
     pub(crate) version: u64,
+    /// Since when.
+    pub(crate) since: Moment,
     /// What the files say.
     pub(super) base: Arc<Limits>,
     /// With the overrides that were made at run time. The same as `base` if there are none.
@@ -142,7 +144,7 @@ impl Snapshot {
             }
             dormant.sort_by_key(|(place, _)| *place);
         }
-        Self { version, base, limits, table, dormant }
+        Self { version, since: now, base, limits, table, dormant }
     }
 
     /// With other files.

@@ -30,6 +30,23 @@ fn the_default_file_says_what_is_built_in() {
 }
 
 const OTHERS: &[(&str, &str)] = &[
+    ("http.listen", "[::1]:8081"),
+    ("http.tokens", "tokens.txt"),
+    ("http.tls_cert", "cert.pem"),
+    ("http.tls_key", "key.pem"),
+    ("http.client_ca", "ca.pem"),
+    ("http.client_role", "read"),
+    ("http.allow", "10.0.0.0/8"),
+    ("http.trusted_proxies", "127.0.0.1"),
+    ("http.x_ratelimit", "unix"),
+    ("http.connections", "3"),
+    ("http.connections_per_source", "3"),
+    ("http.streams", "7"),
+    ("http.header_time", "1s"),
+    ("http.header_bytes", "8KiB"),
+    ("http.body_time", "1s"),
+    ("http.body_bytes", "1MiB"),
+    ("http.stall", "1s"),
     ("udp.listen", "off"),
     ("udp.rules", "rules.yaml"),
     ("udp.allow", "10.0.0.0/8"),

@@ -80,7 +80,8 @@ impl Entrance {
         // system is asked itself: the runtime may not have heard of them yet.
         if let Ok(listener) = listener.into_std() {
             while let Ok((stream, peer)) = listener.accept() {
-                let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+                let stream =
+                    stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
                 if let Ok(stream) = stream {
                     admit(stream, peer.ip(), &mut connections);
                 }

@@ -126,6 +126,7 @@ impl<D: DatagramDoor> Worker<D> {
         if lost > 0 {
             counters.dropped(lost);
         }
+        counters.took(self.street.time.now().since(now), counts.requests);
     }
 
     fn cannot_receive(&self, error: &std::io::Error) {

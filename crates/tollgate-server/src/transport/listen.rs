@@ -95,7 +95,11 @@ pub(crate) fn udp(
     open_all(door, address, workers, Type::DGRAM, open)
 }
 
-fn refuse_open(door: &'static str, address: SocketAddr, allow: &[IpNet]) -> Result<(), ListenError> {
+fn refuse_open(
+    door: &'static str,
+    address: SocketAddr,
+    allow: &[IpNet],
+) -> Result<(), ListenError> {
     if allow.is_empty() && !address.ip().to_canonical().is_loopback() {
         return Err(ListenError::Open { door, address });
     }

@@ -19,7 +19,7 @@ pub(crate) use datagram::Datagrams;
 pub use listen::ListenError;
 pub(crate) use listen::{guarded_tcp, tcp, udp};
 pub(crate) use request_log::RequestLog;
-pub(crate) use stream::Streams;
+pub(crate) use stream::{LINGER, QUIET, Streams, UNDERWAY_BYTES_MAX};
 
 /// Whoever tells the server what time it is.
 pub trait Time: Send + Sync {

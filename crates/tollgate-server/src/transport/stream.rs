@@ -28,12 +28,12 @@ use crate::settings::StreamSettings;
 const READ_BYTES_MAX: usize = 64 << 10;
 /// How long the server waits for the client's end of a connection that it closes. Closing at once
 /// would tell the client's system to throw away what it has not read yet.
-const LINGER: Duration = Duration::from_secs(1);
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
 /// More than this is not underway in one connection: what a client's system holds of what it sends,
 /// and ours of what was not read yet, with room to spare.
-const UNDERWAY_BYTES_MAX: usize = 16 << 20;
+pub(crate) const UNDERWAY_BYTES_MAX: usize = 16 << 20;
 /// A connection on which nothing comes for this long has nothing on its way.
-const QUIET: Duration = Duration::from_millis(100);
+pub(crate) const QUIET: Duration = Duration::from_millis(100);
 
 /// A door for streams, with what its loop needs.
 pub(crate) struct Streams<D> {
@@ -188,8 +188,11 @@ impl<D: StreamDoor> Worker<D> {
                 Err(_) => return Err(Ended::Gone),
             };
             output.clear();
-            let flow = self.decide(guest, session, &input[..read], now, output);
-            (flow, read, write_now(stream, output)?)
+            let (flow, requests) = self.decide(guest, session, &input[..read], now, output);
+            let rest = write_now(stream, output)?;
+            // What the client does not take at once is not our time.
+            guest.counters().took(self.street.time.now().since(now), requests);
+            (flow, read, rest)
         };
         if let Some(rest) = rest {
             self.write_rest(stream, &rest).await?;
@@ -197,6 +200,7 @@ impl<D: StreamDoor> Worker<D> {
         Ok(if flow == Flow::Open { Step::Went { now, bytes } } else { Step::Close })
     }
 
+    /// Answers what was read. Returns how many requests that were.
     fn decide(
         &self,
         guest: &Guest,
@@ -204,7 +208,7 @@ impl<D: StreamDoor> Worker<D> {
         bytes: &[u8],
         now: Moment,
         output: &mut Vec<u8>,
-    ) -> Flow {
+    ) -> (Flow, u64) {
         let door = &self.streams.door;
         let mut counts = Counts::default();
         let flow = if bytes.is_empty() {
@@ -214,7 +218,7 @@ impl<D: StreamDoor> Worker<D> {
             door.receive(session, bytes, now, output, &mut counts)
         };
         guest.counters().add(&counts);
-        flow
+        (flow, counts.requests)
     }
 
     /// The client is slow: its replies wait, and its requests are not read, for a while.

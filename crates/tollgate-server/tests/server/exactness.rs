@@ -4,13 +4,14 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use crate::support::{
-    Datagrams, Folder, INSERT_ANSWER_BYTES, StandingTime, Stream, insert, settings, start,
+    Datagrams, Folder, INSERT_ANSWER_BYTES, StandingTime, Stream, Web, insert, request, settings,
+    start,
 };
 
 const ROUNDS: usize = 1000;
 const BUDGET: usize = 100;
 /// Requests per round: 2,000 in all.
-const CLIENTS_PER_DOOR: [usize; 3] = [4, 3, 3];
+const CLIENTS_PER_DOOR: [usize; 4] = [3, 3, 2, 2];
 const REQUESTS_PER_CLIENT: usize = 200;
 
 /// One client's part of a round: asks for `id` many times, and counts how often it may pass.
@@ -58,6 +59,16 @@ impl Client for Quotas {
     }
 }
 
+impl Client for Web {
+    fn round(&mut self, id: usize) -> usize {
+        let body = format!(r#"{{"limit":"Shared","id":"{id}"}}"#);
+        let ask = request("POST", "/v1/spend", "", &body);
+        self.stream.send(ask.repeat(REQUESTS_PER_CLIENT).as_bytes());
+        let answers = (0..REQUESTS_PER_CLIENT).map(|_| self.answer());
+        answers.filter(|it| it.text().starts_with(r#"{"allowed":true,"#)).count()
+    }
+}
+
 #[test]
 fn a_budget_of_100_admits_exactly_100_over_all_doors() {
     let folder = Folder::new();
@@ -70,11 +81,12 @@ fn a_budget_of_100_admits_exactly_100_over_all_doors() {
     let server = start(&settings, StandingTime::at_secs(1_700_000_000));
 
     let mut clients: Vec<Box<dyn Client>> = Vec::new();
-    let [udp, bucket, throttr] = CLIENTS_PER_DOOR;
+    let [udp, bucket, throttr, http] = CLIENTS_PER_DOOR;
     clients.extend((0..udp).map(|_| Box::new(Datagrams::connect(&server)) as _));
     let connect = |door| Stream::connect(&server, door);
     clients.extend((0..bucket).map(|_| Box::new(Buckets(connect("bucket"))) as _));
     clients.extend((0..throttr).map(|_| Box::new(Quotas(connect("throttr"))) as _));
+    clients.extend((0..http).map(|_| Box::new(Web::connect(&server)) as _));
     assert_eq!(clients.len() * REQUESTS_PER_CLIENT, 2000);
 
     let start_line = Arc::new(Barrier::new(clients.len()));

@@ -112,6 +112,100 @@ impl Stream {
     }
 }
 
+/// A client of the HTTP door that sends what it likes, and reads answers one by one.
+pub(crate) struct Web {
+    pub(crate) stream: Stream,
+    read: Vec<u8>,
+}
+
+/// An answer of the HTTP door.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) status: u16,
+    /// The status line and the header, as they came.
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Page {
+    /// The value of a header field.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let fields = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        fields.into_iter().find(|(it, _)| it.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+impl Web {
+    pub(crate) fn connect(server: &Server) -> Self {
+        Self { stream: Stream::connect(server, "http"), read: Vec::new() }
+    }
+
+    pub(crate) fn post(&mut self, path: &str, body: &str) -> Page {
+        self.stream.send(request("POST", path, "", body).as_bytes());
+        self.answer()
+    }
+
+    pub(crate) fn get(&mut self, path: &str) -> Page {
+        self.ask("GET", path, "", "")
+    }
+
+    /// `header` has whole lines, each with its end.
+    pub(crate) fn ask(&mut self, method: &str, path: &str, header: &str, body: &str) -> Page {
+        self.stream.send(request(method, path, header, body).as_bytes());
+        self.answer()
+    }
+
+    /// The next answer.
+    pub(crate) fn answer(&mut self) -> Page {
+        let end = loop {
+            if let Some(end) = self.read.windows(4).position(|it| it == b"\r\n\r\n") {
+                break end + 4;
+            }
+            self.more();
+        };
+        let head = String::from_utf8(self.read.drain(..end).collect()).unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut page = Page { status, head, body: Vec::new() };
+        let length = page.field("content-length").map_or(0, |it| it.parse().unwrap());
+        while self.read.len() < length {
+            self.more();
+        }
+        page.body = self.read.drain(..length).collect();
+        page
+    }
+
+    /// What comes next of an answer without an end.
+    pub(crate) fn some(&mut self) -> Vec<u8> {
+        if self.read.is_empty() {
+            self.more();
+        }
+        std::mem::take(&mut self.read)
+    }
+
+    fn more(&mut self) {
+        let mut bytes = [0; 16 << 10];
+        let count = self.stream.0.read(&mut bytes).unwrap();
+        assert!(count > 0, "the server closed: {:?}", String::from_utf8_lossy(&self.read));
+        self.read.extend_from_slice(&bytes[..count]);
+    }
+}
+
+/// A request as it is sent.
+pub(crate) fn request(method: &str, path: &str, header: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{header}\r\n{body}"
+    )
+}
+
 /// A client of a door for datagrams.
 pub(crate) struct Datagrams(UdpSocket);
 

@@ -297,14 +297,33 @@ impl Limiter {
 
     #[inline]
     fn one(&self, ask: Request<'_>, action: Action, now: Moment) -> Result<Decision, Mistake> {
+        // Asked first: what is only needed to tell it is then not kept at hand for everybody.
+        if let Some(witness) = &self.witness {
+            return self.one_told(&**witness, ask, action, now);
+        }
         let resolver = self.core.resolver.load();
         let question = question(&resolver, &ask, action)?;
         let mut outcome = [Outcome::default()];
         self.core.store.decide(&[question], &mut outcome, now);
-        if let Some(witness) = &self.witness {
-            tell(&**witness, &resolver, ask, question, outcome);
-        }
         decision(&resolver, &ask, &question, &outcome[0])
+    }
+
+    /// [`Self::one`], with somebody to tell of it.
+    #[inline(never)]
+    fn one_told(
+        &self,
+        witness: &dyn Witness,
+        ask: Request<'_>,
+        action: Action,
+        now: Moment,
+    ) -> Result<Decision, Mistake> {
+        let resolver = self.core.resolver.load();
+        let question = question(&resolver, &ask, action)?;
+        let mut outcome = [Outcome::default()];
+        self.core.store.decide(&[question], &mut outcome, now);
+        let decision = decision(&resolver, &ask, &question, &outcome[0])?;
+        witness.decided(&Decided::new(&resolver, &[ask], &[question], &outcome));
+        Ok(decision)
     }
 }
 
@@ -336,20 +355,6 @@ fn question(
     match resolver.entry(ask.limit).and_then(question) {
         Ok(question) => Ok(question),
         Err(unresolved) => Err(mistake(resolver, ask, unresolved)),
-    }
-}
-
-/// Takes what was decided by value: a reference keeps it in memory for those without a witness.
-#[inline(never)]
-fn tell(
-    witness: &dyn Witness,
-    resolver: &Resolver,
-    ask: Request<'_>,
-    question: Question<Gcra>,
-    outcome: [Outcome; 1],
-) {
-    if outcome[0].verdict != Verdict::Never {
-        witness.decided(&Decided::new(resolver, &[ask], &[question], &outcome));
     }
 }
 

@@ -86,6 +86,7 @@ fn settings() -> Settings {
     settings.udp.listen = free;
     settings.bucket.stream.listen = free;
     settings.throttr.stream.listen = free;
+    settings.http.listen = free;
     settings
 }
 

@@ -43,7 +43,10 @@ export class Chart {
     const top = niceTop(Math.max(1, ...runs.flat().map(({ rates }) => Math.max(...rates))));
     const y = (value) => HEIGHT - (value / top) * (HEIGHT - HEADROOM);
     KINDS.forEach((kind, index) => {
-      this.#paths[kind].setAttribute("d", runs.map((run) => line(run, index, x, y)).join(""));
+      // What never happened needs no line along the bottom; what is allowed always has one.
+      const isSeen = index === 0 || runs.flat().some(({ rates }) => rates[index] > 0);
+      const path = isSeen ? runs.map((run) => line(run, index, x, y)).join("") : "";
+      this.#paths[kind].setAttribute("d", path);
     });
     this.#paths.area.setAttribute("d", runs.map((run) => area(run, x, y)).join(""));
     this.#paths.gap.setAttribute("d", gaps(runs, now, x));

@@ -1,28 +1,19 @@
-//! `tollgate ask`: trying limits by hand, in virtual time.
-
-use std::collections::VecDeque;
+//! `tollgate ask offline`: trying limits by hand, in virtual time.
 
 use serde::Serialize;
 use tollgate::limiter::Explanation;
 use tollgate::{Decision, Limiter, Mistake, Moment, Nanos};
 
+use super::page::{Page, Words};
 use crate::answer::Answer;
 use crate::args::Format;
 use crate::error::{Error, Exit};
 use crate::files::{self, Files};
 use crate::output::{Output, say};
 
-/// How often one command can ask.
-pub(crate) const TIMES_MAX: u64 = 1_000_000;
-
-/// Up to this many answers are all printed.
-const WHOLE_MAX: u64 = 20;
-/// Of a longer run of equal verdicts, this many are printed at its beginning and at its end.
-const RUN_ENDS: usize = 3;
-
 /// What is to be asked.
 #[derive(Debug)]
-pub(crate) struct Ask {
+pub(crate) struct Offline {
     /// Where the limits are; the starter limits if nowhere.
     pub(crate) files: Option<Files>,
     pub(crate) limit: String,
@@ -36,7 +27,7 @@ pub(crate) struct Ask {
 }
 
 /// Asks, and says what was answered.
-pub(crate) fn run(ask: &Ask) -> Result<Exit, Error> {
+pub(crate) fn run(ask: &Offline) -> Result<Exit, Error> {
     ask.check_time()?;
     let limits = match &ask.files {
         Some(files) => files.load()?,
@@ -58,7 +49,7 @@ pub(crate) fn run(ask: &Ask) -> Result<Exit, Error> {
     Ok(if last.allowed { Exit::Allowed } else { Exit::Denied })
 }
 
-impl Ask {
+impl Offline {
     /// Refuses to ask at times that there are not.
     fn check_time(&self) -> Result<(), Error> {
         let Self { times, every, .. } = *self;
@@ -81,11 +72,12 @@ impl Ask {
     }
 
     fn print(&self, limiter: &Limiter, output: &mut Output) -> Result<Decision, Error> {
-        let mut page = Page::new(self, output);
+        let mut page = Page::new(self.times, Words::Verdict, output);
         let (mut last, mut at) = (Decision::default(), Moment::EPOCH);
         for (number, now) in self.moments() {
             (last, at) = (self.spend(limiter, now)?, now);
-            page.add(number, now, &last)?;
+            let at = now.since(Moment::EPOCH);
+            page.add(number, (!self.every.is_zero()).then_some(at), &last)?;
         }
         page.finish()?;
         if self.explain {
@@ -116,99 +108,6 @@ impl Ask {
 
     fn explanation(&self, limiter: &Limiter, now: Moment) -> Result<Explanation, Mistake> {
         limiter.explain(&self.limit, &self.id, self.cost, now)
-    }
-}
-
-/// The answers as a person reads them: long runs of equal verdicts are cut short.
-struct Page<'a> {
-    output: &'a mut Output,
-    number_width: usize,
-    is_whole: bool,
-    has_times: bool,
-    run: Run,
-    allowed: u64,
-    denied: u64,
-}
-
-/// Answers with the same verdict, one after the other.
-#[derive(Default)]
-struct Run {
-    verdict: bool,
-    length: usize,
-    /// The latest lines, which are printed if the run ends with them.
-    end: VecDeque<String>,
-}
-
-impl<'a> Page<'a> {
-    fn new(ask: &Ask, output: &'a mut Output) -> Self {
-        Self {
-            output,
-            number_width: ask.times.to_string().len(),
-            is_whole: ask.times <= WHOLE_MAX,
-            has_times: !ask.every.is_zero(),
-            run: Run::default(),
-            allowed: 0,
-            denied: 0,
-        }
-    }
-
-    fn add(&mut self, number: u64, now: Moment, decision: &Decision) -> Result<(), Error> {
-        *(if decision.allowed { &mut self.allowed } else { &mut self.denied }) += 1;
-        let line = self.describe(number, now, decision);
-        if self.is_whole {
-            return self.output.line(line);
-        }
-        if self.run.verdict != decision.allowed {
-            self.end_run()?;
-            self.run.verdict = decision.allowed;
-        }
-        self.run.length += 1;
-        if self.run.length <= RUN_ENDS {
-            return self.output.line(line);
-        }
-        self.run.end.push_back(line);
-        if self.run.end.len() > RUN_ENDS {
-            self.run.end.pop_front();
-        }
-        Ok(())
-    }
-
-    /// Says that lines were left out only where there were.
-    fn end_run(&mut self) -> Result<(), Error> {
-        let run = std::mem::take(&mut self.run);
-        if run.length > RUN_ENDS + run.end.len() {
-            self.output.line("...")?;
-        }
-        run.end.iter().try_for_each(|line| self.output.line(line))
-    }
-
-    fn finish(&mut self) -> Result<(), Error> {
-        self.end_run()?;
-        let Self { allowed, denied, .. } = *self;
-        if allowed + denied > 1 {
-            self.output.line(format_args!("{allowed} allowed, {denied} denied"))?;
-        }
-        Ok(())
-    }
-
-    fn describe(&self, number: u64, now: Moment, decision: &Decision) -> String {
-        let Decision { allowed, shadow, remaining, retry_in, reset_in } = *decision;
-        let width = self.number_width;
-        let at = if self.has_times {
-            format!("at {:<8}  ", now.since(Moment::EPOCH).to_string())
-        } else {
-            String::new()
-        };
-        if !allowed {
-            return format!("{number:>width$}  {at}denied   try again in {retry_in}");
-        }
-        let full = if reset_in.is_zero() {
-            "full".to_owned()
-        } else {
-            format!("full again in {reset_in}")
-        };
-        let note = if shadow { "; denied if it were not for the shadow" } else { "" };
-        format!("{number:>width$}  {at}allowed  {remaining} left, {full}{note}")
     }
 }
 

@@ -1,0 +1,160 @@
+//! `tollgate ask LIMIT ID`: asking a server over HTTP.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tollgate::{Decision, Nanos};
+use ureq::http::Method;
+
+use super::page::{Page, Words};
+use crate::args::Format;
+use crate::client::http::args::RawPlace;
+use crate::client::http::{HttpClient, HttpError, segment};
+use crate::error::{Error, Exit};
+use crate::output::{Output, say};
+
+/// What is to be asked, and whom.
+#[derive(Debug)]
+pub(crate) struct ServerAsk {
+    pub(super) place: RawPlace,
+    pub(super) op: Op,
+    pub(super) limit: String,
+    pub(super) id: String,
+    pub(super) cost: u64,
+    pub(super) times: u64,
+    pub(super) explain: bool,
+    pub(super) format: Format,
+}
+
+/// What is done with the tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Spend,
+    Check,
+    Refund,
+    Reset,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    limit: &'a str,
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<u64>,
+}
+
+/// What of an answer is looked at.
+#[derive(Deserialize)]
+struct Answer {
+    allowed: bool,
+    shadow: bool,
+    remaining: u64,
+    retry_in_ns: u128,
+    reset_in_ns: u128,
+}
+
+#[derive(Deserialize)]
+struct Explanation {
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Explained<'a> {
+    explanation: &'a RawValue,
+}
+
+/// Asks, and says what was answered.
+pub(crate) fn run(ask: &ServerAsk) -> Result<Exit, Error> {
+    let last = ask.run().inspect_err(|error| {
+        if matches!(error, Error::Http(HttpError::Unreachable { .. })) {
+            say("note: `tollgate ask offline` tries limits without a server");
+        }
+    })?;
+    Ok(if last.allowed { Exit::Allowed } else { Exit::Denied })
+}
+
+impl ServerAsk {
+    fn run(&self) -> Result<Decision, Error> {
+        let client = HttpClient::new(&self.place.place()?)?;
+        let mut output = Output::new();
+        let last = match self.format {
+            Format::Text => self.print(&client, &mut output)?,
+            Format::Json => self.print_json(&client, &mut output)?,
+        };
+        output.finish().map(|()| last)
+    }
+
+    fn print(&self, client: &HttpClient, output: &mut Output) -> Result<Decision, Error> {
+        let mut page = Page::new(self.times, self.op.words(), output);
+        let mut last = Decision::default();
+        for number in 1..=self.times {
+            let (answer, _) = self.ask(client)?;
+            last = answer;
+            page.add(number, None, &last)?;
+            if !page.show()? {
+                break;
+            }
+        }
+        page.finish()?;
+        if self.explain {
+            let Explanation { text } = client.get(&self.explain_path())?;
+            output.line(format_args!("\n{}", text.trim_end()))?;
+        }
+        Ok(last)
+    }
+
+    fn print_json(&self, client: &HttpClient, output: &mut Output) -> Result<Decision, Error> {
+        let mut last = Decision::default();
+        for _ in 1..=self.times {
+            let (answer, text) = self.ask(client)?;
+            last = answer;
+            output.json(&text)?;
+            output.finish()?;
+            if output.is_closed() {
+                break;
+            }
+        }
+        if self.explain {
+            let explanation: Box<RawValue> = client.get(&self.explain_path())?;
+            output.json(&Explained { explanation: &explanation })?;
+        }
+        Ok(last)
+    }
+
+    /// The answer, and as the server wrote it.
+    fn ask(&self, client: &HttpClient) -> Result<(Decision, Box<RawValue>), HttpError> {
+        // A reset fills the bucket, whatever was taken from it.
+        let cost = (self.op != Op::Reset).then_some(self.cost);
+        let request = Request { limit: &self.limit, id: &self.id, cost };
+        client.send_and_read(&Method::POST, self.op.path(), &request, |answer: Answer| Decision {
+            allowed: answer.allowed,
+            shadow: answer.shadow,
+            remaining: answer.remaining,
+            retry_in: Nanos::new(answer.retry_in_ns),
+            reset_in: Nanos::new(answer.reset_in_ns),
+        })
+    }
+
+    fn explain_path(&self) -> String {
+        let (limit, id) = (segment(&self.limit), segment(&self.id));
+        format!("/v1/explain/{limit}/{id}?cost={}", self.cost)
+    }
+}
+
+impl Op {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Spend => "/v1/spend",
+            Self::Check => "/v1/check",
+            Self::Refund => "/v1/refund",
+            Self::Reset => "/v1/reset",
+        }
+    }
+
+    fn words(self) -> Words {
+        match self {
+            Self::Spend | Self::Check => Words::Verdict,
+            Self::Refund => Words::Refund,
+            Self::Reset => Words::Reset,
+        }
+    }
+}

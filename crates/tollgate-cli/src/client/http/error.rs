@@ -1,0 +1,158 @@
+//! Why a server gave no answer over HTTP, or refused.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tollgate::Nanos;
+use ureq::http::StatusCode;
+
+use super::{Place, Url};
+use crate::error::Exit;
+
+/// How much of a strange answer is shown.
+const SHOWN_CHARS_MAX: usize = 100;
+
+/// Why there is no answer, or none that was hoped for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HttpError {
+    #[error(
+        "no server answers at {url}: start one with `tollgate serve`, or say where it is with --url"
+    )]
+    Unreachable { url: Url, source: io::Error },
+    #[error(
+        "{url} did not answer within {timeout}: is it a Tollgate server? --timeout waits longer"
+    )]
+    Slow { url: Url, timeout: Nanos },
+    #[error("making a secure connection to {url} (does --ca say who signed its certificate?)")]
+    Tls { url: Url, source: io::Error },
+    #[error("talking to {url} (is it http:// or https://?)")]
+    Talk { url: Url, source: io::Error },
+    #[error("what answers at {url} is no Tollgate server of this version: {path} got {reply}")]
+    Strange { url: Url, path: String, reply: String },
+    #[error("{problem}")]
+    Refused { problem: Box<Problem>, is_busy: bool },
+    #[error("{problem}\n  help: {}", token_help(*had_token))]
+    NotAllowed { problem: Box<Problem>, had_token: bool },
+    #[error("reading {what} from {}", path.display())]
+    Read { what: &'static str, path: PathBuf, source: io::Error },
+    #[error("{} has no {what}", path.display())]
+    Empty { what: &'static str, path: PathBuf },
+    #[error("using the certificate {} and its key", path.display())]
+    Certificate { path: PathBuf, source: rustls::Error },
+    #[error(
+        "this system keeps its certificates where nobody looks: say with --ca FILE who signed the \
+         certificate of the server"
+    )]
+    NoAuthorities,
+    #[error("the token has characters that no header can hold")]
+    Token,
+    #[error("writing the request")]
+    Body(#[source] serde_json::Error),
+}
+
+/// What a server says is wrong (RFC 9457).
+#[derive(Debug, Deserialize)]
+pub(crate) struct Problem {
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    detail: Option<String>,
+    #[serde(default)]
+    field: Option<String>,
+    #[serde(default)]
+    rule: Option<String>,
+}
+
+/// What a server answered.
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) is_problem: bool,
+    pub(super) body: Vec<u8>,
+}
+
+impl HttpError {
+    pub(super) fn new(place: &Place, error: ureq::Error) -> Self {
+        let url = place.url.clone();
+        let source = match error {
+            ureq::Error::Timeout(_) => return Self::Slow { url, timeout: place.timeout },
+            ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => {
+                return Self::Unreachable { url, source: error.into_io() };
+            }
+            ureq::Error::Rustls(_) | ureq::Error::Tls(_) | ureq::Error::Pem(_) => {
+                return Self::Tls { url, source: error.into_io() };
+            }
+            error => error.into_io(),
+        };
+        if matches!(source.get_ref(), Some(inner) if inner.is::<rustls::Error>()) {
+            return Self::Tls { url, source };
+        }
+        match source.kind() {
+            io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::AddrNotAvailable => Self::Unreachable { url, source },
+            io::ErrorKind::TimedOut => Self::Slow { url, timeout: place.timeout },
+            _ => Self::Talk { url, source },
+        }
+    }
+
+    /// What the process returns then.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Unreachable { .. }
+            | Self::Slow { .. }
+            | Self::Tls { .. }
+            | Self::Talk { .. }
+            | Self::Strange { .. }
+            | Self::Refused { is_busy: true, .. } => Exit::Unreachable,
+            _ => Exit::Mistake,
+        }
+    }
+}
+
+impl Reply {
+    /// What it says, if it is JSON of that shape.
+    pub(super) fn parse<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_slice(&self.body).ok()
+    }
+}
+
+fn token_help(had_token: bool) -> &'static str {
+    if had_token {
+        "the token was sent; the server's tokens file says which there are, and their roles"
+    } else {
+        "give a token with TOLLGATE_TOKEN in the environment, or --token-file FILE"
+    }
+}
+
+/// What is wrong, and below it where, and what would be right.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.detail.as_deref().unwrap_or(&self.title))?;
+        if let Some(field) = &self.field {
+            write!(f, "\n  field: {field}")?;
+        }
+        if let Some(rule) = &self.rule {
+            write!(f, "\n  expected: {rule}")?;
+        }
+        match self.field.as_deref() {
+            // What is a field to the server is an argument here.
+            Some(field) if field.ends_with("lower") => f.write_str("\n  help: --lower says so"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The status, and how the answer begins.
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = String::from_utf8_lossy(&self.body);
+        let shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
+        let more = if shown.len() < text.len() { ".." } else { "" };
+        write!(f, "{} with `{}{more}`", self.status.as_u16(), shown.escape_debug())
+    }
+}

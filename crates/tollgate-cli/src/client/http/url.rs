@@ -1,0 +1,109 @@
+//! Where the HTTP door of a server is.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ureq::http::Uri;
+
+/// Where a server listens if nothing is said.
+pub(crate) const URL_DEFAULT: &str = "http://127.0.0.1:8080";
+
+const EXPECTED: &str = "write it like http://127.0.0.1:8080";
+
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
+
+/// The address of a server, without a slash at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Url(String);
+
+impl Url {
+    /// The address of something on the server.
+    pub(crate) fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.0)
+    }
+
+    pub(crate) fn is_https(&self) -> bool {
+        self.0.starts_with("https:")
+    }
+}
+
+impl Default for Url {
+    fn default() -> Self {
+        Self(URL_DEFAULT.to_owned())
+    }
+}
+
+impl FromStr for Url {
+    type Err = String;
+
+    /// Refuses what is not http or https, and what is more than an address.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let uri: Uri = text.parse().map_err(|error| format!("{error}: {EXPECTED}"))?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) {
+            return Err(format!("it is neither http:// nor https://: {EXPECTED}"));
+        }
+        let Some(authority) = uri.authority().filter(|it| !it.host().is_empty()) else {
+            return Err(format!("it has no host: {EXPECTED}"));
+        };
+        if authority.as_str().contains('@') {
+            return Err("a password in an address is seen by others: use a token".into());
+        }
+        if uri.query().is_some() {
+            return Err(format!("it has a `?`: {EXPECTED}"));
+        }
+        Ok(Self(text.trim_end_matches('/').to_owned()))
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A name or an id as one part of a path, or as a value in a query.
+pub(crate) fn segment(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                escaped.push(byte.into());
+            }
+            _ => {
+                let digit = |nibble: u8| char::from(HEX[usize::from(nibble)]);
+                escaped.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+            }
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_taken_with_or_without_its_slash() {
+        for text in ["http://127.0.0.1:8080", "https://limits.example/", "http://[::1]:80/behind/"]
+        {
+            let url: Url = text.parse().unwrap();
+            assert_eq!(url.to_string(), text.trim_end_matches('/'));
+        }
+        assert_eq!(Url::default().at("/v1/spend"), "http://127.0.0.1:8080/v1/spend");
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_advice() {
+        for text in ["", "localhost:8080", "ftp://x", "http://", "http://a b", "http://u:p@x"] {
+            assert!(text.parse::<Url>().is_err(), "{text}");
+        }
+        assert!("http://x/?a=b".parse::<Url>().unwrap_err().contains("`?`"));
+    }
+
+    #[test]
+    fn whatever_an_id_contains_it_stays_one_part_of_a_path() {
+        assert_eq!(segment("ada"), "ada");
+        assert_eq!(segment("2001:db8::/48"), "2001%3Adb8%3A%3A%2F48");
+        assert_eq!(segment("a b?c&d=é%"), "a%20b%3Fc%26d%3D%C3%A9%25");
+    }
+}

@@ -1,0 +1,29 @@
+//! Tables as people read them.
+
+use crate::error::Error;
+use crate::output::Output;
+
+/// Columns as wide as they need to be: words to the left, numbers to the right.
+pub(crate) fn table(
+    head: &[&str],
+    rows: Vec<Vec<String>>,
+    output: &mut Output,
+) -> Result<(), Error> {
+    let is_number = |column: usize| {
+        rows.iter().all(|row| row.get(column).is_some_and(|it| it.parse::<u64>().is_ok()))
+    };
+    let is_number: Vec<bool> = (0..head.len()).map(is_number).collect();
+    let head = head.iter().map(|&word| word.to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    for row in &rows {
+        let pad = |(column, word): (usize, &String)| match (width(column), is_number[column]) {
+            (width, true) => format!("{word:>width$}"),
+            (width, false) => format!("{word:<width$}"),
+        };
+        let words: Vec<String> = row.iter().enumerate().map(pad).collect();
+        output.line(words.join("  ").trim_end())?;
+    }
+    Ok(())
+}

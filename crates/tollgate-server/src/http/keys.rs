@@ -1,0 +1,117 @@
+//! What the door locks with: tokens and certificates, which can be read again while it is open.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use rustls::ServerConfig;
+
+use super::tls::{Reloading, TlsError, TlsFiles};
+use super::tokens::{Tokens, TokensError};
+use crate::files::{ReadError, Stamp, Text};
+use crate::settings::{HttpSettings, SecretText};
+
+/// The tokens and certificates in force.
+pub(crate) struct Keys {
+    tokens_file: Option<PathBuf>,
+    tokens_text: Option<SecretText>,
+    tokens: ArcSwapOption<Tokens>,
+    tls: Option<Reloading>,
+    /// Whether every client has a certificate.
+    pub(super) has_client_ca: bool,
+}
+
+/// Why tokens or certificates cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says it")]
+pub enum KeysError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Tokens(#[from] TokensError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("{has} is set and {lacks} is not: https needs both")]
+    Half { has: &'static str, lacks: &'static str },
+    #[error("http.client_ca is set, but no certificate: set http.tls_cert and http.tls_key too")]
+    ClientCaAlone,
+    #[error(
+        "tokens are both in the environment and in a file: unset TOLLGATE_TOKENS or http.tokens"
+    )]
+    TwoLists,
+}
+
+impl Keys {
+    /// Reads what the settings name. Refuses what cannot be used.
+    pub(crate) fn open(settings: &HttpSettings) -> Result<Self, KeysError> {
+        let tls = match (&settings.tls_cert, &settings.tls_key, &settings.client_ca) {
+            (Some(cert), Some(key), client_ca) => Some(TlsFiles {
+                cert: cert.clone(),
+                key: key.clone(),
+                client_ca: client_ca.clone(),
+            }),
+            (Some(_), None, _) => {
+                return Err(KeysError::Half { has: "http.tls_cert", lacks: "http.tls_key" });
+            }
+            (None, Some(_), _) => {
+                return Err(KeysError::Half { has: "http.tls_key", lacks: "http.tls_cert" });
+            }
+            (None, None, Some(_)) => return Err(KeysError::ClientCaAlone),
+            (None, None, None) => None,
+        };
+        if settings.tokens.is_some() && settings.tokens_text.is_some() {
+            return Err(KeysError::TwoLists);
+        }
+        let keys = Self {
+            tokens_file: settings.tokens.clone(),
+            tokens_text: settings.tokens_text.clone(),
+            tokens: ArcSwapOption::empty(),
+            tls: tls.map(Reloading::new).transpose()?,
+            has_client_ca: settings.client_ca.is_some(),
+        };
+        keys.tokens.store(keys.read_tokens()?);
+        Ok(keys)
+    }
+
+    /// Reads the files again. What is wrong with one leaves it as it was.
+    pub(crate) fn reload(&self) -> Result<(), KeysError> {
+        let tokens = self.read_tokens().map(|tokens| self.tokens.store(tokens));
+        let tls = self.tls.as_ref().map_or(Ok(()), Reloading::reload);
+        tokens.and(tls.map_err(KeysError::from))
+    }
+
+    fn read_tokens(&self) -> Result<Option<Arc<Tokens>>, KeysError> {
+        let tokens = match (&self.tokens_file, &self.tokens_text) {
+            (Some(path), _) => {
+                let text = Text::read("tokens", path)?;
+                let source = text.source();
+                Tokens::parse(source.text, source.name)?
+            }
+            (None, Some(SecretText(text))) => Tokens::parse_inline(text, "TOLLGATE_TOKENS")?,
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(Arc::new(tokens)))
+    }
+
+    /// What the files look like now.
+    pub(crate) fn stamp(&self) -> Stamp {
+        let tokens = Stamp::of(self.tokens_file.as_deref().into_iter());
+        match &self.tls {
+            Some(tls) => tokens.and(tls.files().stamp()),
+            None => tokens,
+        }
+    }
+
+    pub(super) fn tokens(&self) -> Option<Arc<Tokens>> {
+        self.tokens.load_full()
+    }
+
+    /// What the next connection is secured with, if it is to be.
+    pub(super) fn tls(&self) -> Option<Arc<ServerConfig>> {
+        self.tls.as_ref().map(Reloading::config)
+    }
+
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.tokens_file.is_some() || self.tokens_text.is_some()
+    }
+}

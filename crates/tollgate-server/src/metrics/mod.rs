@@ -1,0 +1,171 @@
+//! The counters as Prometheus reads them: the text format of `OpenMetrics`.
+//!
+//! Nothing is kept for it while requests are answered: a scrape reads the counters that are there.
+
+mod families;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tollgate::store::Held;
+
+use crate::counters::DoorStats;
+use crate::latency::Took;
+use crate::office::Office;
+use crate::seen::{ByDoor, ByLimit, Door, Rulings};
+use crate::stats::Tries;
+
+/// What the text is, for whoever sends it.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// How much of it decisions by limit may take, so that with every door open all of it stays below
+/// 200 KiB.
+const METRICS_DECISIONS_BYTES_MAX: usize = 160 << 10;
+/// The longest number there is.
+const COUNT_DIGITS_MAX: usize = 20;
+
+const VERDICTS: [&str; 3] = ["allowed", "denied", "shadow"];
+
+/// What was told by name before, which is told by name from then on: a counter that vanished into
+/// the others would go down.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    told: Mutex<Told>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    /// Limits by number, at doors.
+    named: HashSet<(usize, Door)>,
+    /// How long their lines can become. It only grows, so that what did not fit once never will:
+    /// a limit that was among the others stays among them.
+    bytes: usize,
+}
+
+/// The counters as they are at one moment.
+#[derive(Debug)]
+pub(crate) struct Scrape {
+    by_limit: ByLimit,
+    decisions: Vec<Decisions>,
+    doors: Vec<(&'static str, DoorStats, Took)>,
+    stores: [(&'static str, Held); 3],
+    reloads: Tries,
+    saves: Tries,
+    limits: usize,
+    overrides: [(&'static str, usize); 2],
+    configured_secs: f64,
+    started_secs: f64,
+    uptime_secs: f64,
+    is_ready: bool,
+}
+
+/// What was decided by one limit at one door, or by all others.
+#[derive(Debug)]
+struct Decisions {
+    /// The name, escaped; none of the others.
+    limit: Option<String>,
+    door: &'static str,
+    rulings: Rulings,
+}
+
+impl Metrics {
+    /// The text. It is never longer than its bound: what decides how long it becomes are the names
+    /// of limits, and those beyond are counted together.
+    pub(crate) fn text(&self, mut scrape: Scrape) -> String {
+        scrape.decisions = self.told.lock().decisions(&scrape.by_limit);
+        let mut registry = Registry::with_prefix("tollgate");
+        registry.register_collector(Box::new(scrape));
+        let mut text = String::new();
+        // A text takes whatever is written to it.
+        let _ = encode(&mut text, &registry);
+        text
+    }
+}
+
+impl Scrape {
+    /// Reads everything once.
+    pub(crate) fn new(office: &Office) -> Self {
+        let house = &office.house;
+        let (snapshot, counts) = (house.standing.load(), house.standing.counts());
+        let uptime: Duration = office.time.now().since(office.started).into();
+        let doors = office.listening().iter();
+        Self {
+            by_limit: house.observatory.by_limit(),
+            decisions: Vec::new(),
+            doors: doors.map(|it| (it.door, it.counters.stats(), it.counters.took())).collect(),
+            stores: house.stores.held(),
+            reloads: office.reloads.tries(),
+            saves: office.saves.tries(),
+            limits: snapshot.limits.iter().len(),
+            overrides: [("file", counts.in_files), ("run-time", counts.at_run_time)],
+            configured_secs: snapshot.since.as_secs_f64(),
+            started_secs: office.started.as_secs_f64(),
+            uptime_secs: uptime.as_secs_f64(),
+            is_ready: office.is_ready(),
+        }
+    }
+}
+
+impl Told {
+    fn decisions(&mut self, by_limit: &ByLimit) -> Vec<Decisions> {
+        let (mut decisions, mut others) = (Vec::new(), by_limit.others);
+        for (number, (name, counts)) in by_limit.limits.iter().enumerate() {
+            let mut limit = None;
+            for (door, rulings) in doors(counts) {
+                if rulings == Rulings::default() {
+                    continue;
+                }
+                let limit = limit.get_or_insert_with(|| escaped(name));
+                if self.has_room(number, door, limit) {
+                    let limit = Some(limit.clone());
+                    decisions.push(Decisions { limit, door: door.name(), rulings });
+                } else {
+                    others.0[door as usize].add(rulings);
+                }
+            }
+        }
+        let others = doors(&others).map(|(door, rulings)| (door.name(), rulings));
+        decisions.extend(others.map(|(door, rulings)| Decisions { limit: None, door, rulings }));
+        decisions
+    }
+
+    /// Whether the lines of this limit at this door fit, also when their numbers grow.
+    fn has_room(&mut self, number: usize, door: Door, limit: &str) -> bool {
+        if self.named.contains(&(number, door)) {
+            return true;
+        }
+        let line = |verdict: &str| {
+            let form = "tollgate_decisions_total{limit=\"\",door=\"\",verdict=\"\"} \n";
+            form.len() + limit.len() + door.name().len() + verdict.len() + COUNT_DIGITS_MAX
+        };
+        let bytes = self.bytes + VERDICTS.into_iter().map(line).sum::<usize>();
+        let has_room = bytes <= METRICS_DECISIONS_BYTES_MAX;
+        if has_room {
+            self.named.insert((number, door));
+            self.bytes = bytes;
+        }
+        has_room
+    }
+}
+
+fn doors(counts: &ByDoor) -> impl Iterator<Item = (Door, Rulings)> {
+    Door::ALL.into_iter().zip(counts.0)
+}
+
+/// A label's value as it stands between quotes.
+fn escaped(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for c in value.chars() {
+        match c {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            c => text.push(c),
+        }
+    }
+    text
+}

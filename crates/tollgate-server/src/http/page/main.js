@@ -9,7 +9,7 @@
 //   #overrides tbody tr[data-limit][data-id][data-source=run-time|file][data-in-force], button in it
 //   #override-form (limit, id, burst, count, period, until, why, lower), #override-preview,
 //     #override-apply, #override-result[data-state=empty|preview|problem|done]
-//   #remove-dialog, #remove-form (why, lower), #remove-confirm
+//   #remove-dialog, #remove-form (why), #remove-confirm
 //   [data-error-for=FIELD] in a form is where a problem with that field is told, "" for the form
 //   #doors tbody tr[data-door], #stores tbody tr[data-store], #limits tbody tr[data-limit]
 //   #configured-facts, #health-note

@@ -100,7 +100,6 @@ class Removal {
     this.onDone = onDone;
     this.dialog = byId("remove-dialog");
     this.form = byId("remove-form");
-    this.lower = byId("remove-lower-field");
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#remove();
@@ -112,32 +111,24 @@ class Removal {
     this.override = override;
     this.form.reset();
     clearProblem(this.form);
-    this.lower.hidden = true;
     setText(byId("remove-what"), `${override.limit} for ${override.id}: ${override.terms}.`);
     this.dialog.showModal();
     const answer = await this.#send({ dry_run: "1", why: "to see what would change" });
     if (this.override !== override || !this.dialog.open) return;
     if (answer.ok) setText(byId("remove-what"), answer.data.change ?? "");
-    else this.#fail(answer);
+    else showProblem(this.form, answer.problem);
   }
 
   async #remove() {
     clearProblem(this.form);
     if (!isFilled(this.form)) return;
-    const query = { why: this.form.elements.why.value.trim() };
-    if (this.form.elements.lower.checked) query.lower = "1";
-    const answer = await this.#send(query);
+    const answer = await this.#send({ why: this.form.elements.why.value.trim() });
     if (!answer.ok) {
-      this.#fail(answer);
+      showProblem(this.form, answer.problem);
       return;
     }
     this.dialog.close();
     this.onDone();
-  }
-
-  #fail({ status, problem }) {
-    if (status === 409) this.lower.hidden = false;
-    showProblem(this.form, problem);
   }
 
   #send(query) {

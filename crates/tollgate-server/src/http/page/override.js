@@ -10,6 +10,8 @@ const WOULD_LOWER = "would-lower";
 
 export class OverrideForm {
   #onDone;
+  /** Of the newest question, or of what was written since: only that may be answered in the form. */
+  #number = 0;
 
   /** `onDone` is called when an override was put in force. */
   constructor(onDone) {
@@ -43,6 +45,7 @@ export class OverrideForm {
 
   /** What was previewed is not what is written any more. */
   #edited(field) {
+    this.#number += 1;
     this.apply.disabled = true;
     clearProblem(this.form);
     if (field?.name === "lower") {
@@ -59,10 +62,14 @@ export class OverrideForm {
     const { limit, id } = this.form.elements;
     if (!isFilled(this.form) || !isAddressable(this.form, id.value)) return;
     this.apply.disabled = true;
+    this.#number += 1;
+    const number = this.#number;
     const path = `/v1/overrides/${encodeURIComponent(limit.value.trim())}/${encodeURIComponent(id.value)}`;
     const body = bodyOf(this.form.elements);
     const answer = await ask(isDry ? `${path}?dry_run=1` : path, { method: "PUT", body });
-    if (!answer.ok) this.#refused(answer);
+    if (number !== this.#number) {
+      if (!isDry) this.#late(answer);
+    } else if (!answer.ok) this.#refused(answer);
     else if (isDry) this.#previewed(answer.data);
     else this.#done(answer.data);
   }
@@ -89,6 +96,18 @@ export class OverrideForm {
   #done(data) {
     this.form.reset();
     this.lower.hidden = true;
+    this.#tell(data);
+  }
+
+  /** The form says something else by now and keeps it, but what became of a change has to be told. */
+  #late({ ok, data, problem }) {
+    this.#number += 1;
+    this.apply.disabled = true;
+    if (ok) this.#tell(data);
+    else this.#say("problem", problem.title ?? "Refused", el("p", {}, problem.detail ?? ""));
+  }
+
+  #tell(data) {
     this.#say("done", "In force:", change(data), el("p", { class: "hint" }, lasting(data)));
     this.#onDone();
   }

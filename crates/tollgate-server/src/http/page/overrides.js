@@ -23,7 +23,7 @@ export class Overrides {
     this.more.addEventListener("click", () => this.#read(this.#next));
   }
 
-  /** Reads the list from its start. */
+  /** Reads the list from its start, and says whether that is done. */
   load() {
     return this.#read(null);
   }
@@ -35,14 +35,15 @@ export class Overrides {
     if (this.limit.value) query.set("limit", this.limit.value);
     if (after) query.set("after", after);
     const answer = await ask(`/v1/overrides?${query}`);
-    if (number !== this.#number) return;
+    if (number !== this.#number) return false;
     const problem = byId("overrides-problem");
     problem.hidden = answer.ok;
     setText(problem, answer.ok ? "" : answer.problem.detail);
-    if (!answer.ok) return;
+    if (!answer.ok) return false;
     this.#rows = after ? [...this.#rows, ...answer.data.overrides] : answer.data.overrides;
     this.#next = this.#rows.length < ROWS_MAX ? answer.data.next : null;
     this.#show();
+    return true;
   }
 
   #show() {

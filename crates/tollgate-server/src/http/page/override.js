@@ -60,7 +60,7 @@ export class OverrideForm {
   async #send(isDry) {
     clearProblem(this.form);
     const { limit, id } = this.form.elements;
-    if (!isFilled(this.form) || !isAddressable(this.form, id.value)) return;
+    if (!isFilled(this.form) || !isAddressable(this.form, id.value, "tollgate override")) return;
     this.apply.disabled = true;
     this.#number += 1;
     const number = this.#number;

@@ -2,7 +2,7 @@
 
 import { breakable, byId, el, setText, Table } from "./dom.js";
 import { count, moment, place } from "./format.js";
-import { clearProblem, isFilled, showProblem } from "./forms.js";
+import { clearProblem, isAddressable, isFilled, showProblem } from "./forms.js";
 import { ask } from "./session.js";
 
 /** A page that holds more rows than this cannot be scrolled any more: the filter helps. */
@@ -114,6 +114,7 @@ class Removal {
     clearProblem(this.form);
     setText(byId("remove-what"), `${override.limit} for ${override.id}: ${override.terms}.`);
     this.dialog.showModal();
+    if (!this.#isAddressable()) return;
     const answer = await this.#send({ dry_run: "1", why: "to see what would change" });
     if (this.override !== override || !this.dialog.open) return;
     if (answer.ok) setText(byId("remove-what"), answer.data.change ?? "");
@@ -122,7 +123,7 @@ class Removal {
 
   async #remove() {
     clearProblem(this.form);
-    if (!isFilled(this.form)) return;
+    if (!isFilled(this.form) || !this.#isAddressable()) return;
     const answer = await this.#send({ why: this.form.elements.why.value.trim() });
     if (!answer.ok) {
       showProblem(this.form, answer.problem);
@@ -130,6 +131,10 @@ class Removal {
     }
     this.dialog.close();
     this.onDone();
+  }
+
+  #isAddressable() {
+    return isAddressable(this.form, this.override.id, "tollgate override");
   }
 
   #send(query) {

@@ -1,7 +1,7 @@
 // Adding an override: first what would change, then putting it in force.
 
 import { byId, el } from "./dom.js";
-import { asDate } from "./format.js";
+import { asDate, period } from "./format.js";
 import { clearProblem, isAddressable, isFilled, showProblem } from "./forms.js";
 import { ask } from "./session.js";
 
@@ -31,14 +31,14 @@ export class OverrideForm {
   /** Starts from what applies to an id now. */
   begin({ limit, id, applies }) {
     const { elements } = this.form;
-    const { burst = "", count = "", terms = "" } = applies ?? {};
+    const { burst = "", count = "", period_ns: nanos } = applies ?? {};
     this.form.reset();
     this.#edited(null);
     Object.assign(elements.limit, { value: limit?.name ?? "" });
     Object.assign(elements.id, { value: id });
     Object.assign(elements.burst, { value: burst });
     Object.assign(elements.count, { value: count });
-    Object.assign(elements.period, { value: /per ([^,]+)/.exec(terms)?.[1] ?? "" });
+    Object.assign(elements.period, { value: period(nanos) });
     this.form.scrollIntoView({ block: "nearest" });
     elements.burst.focus();
   }

@@ -60,7 +60,8 @@ export class OverrideForm {
   async #send(isDry) {
     clearProblem(this.form);
     const { limit, id } = this.form.elements;
-    if (!isFilled(this.form) || !isAddressable(this.form, id.value, "tollgate override")) return;
+    if (!isFilled(this.form) || !areWhole(this.form)) return;
+    if (!isAddressable(this.form, id.value, "tollgate override")) return;
     this.apply.disabled = true;
     this.#number += 1;
     const number = this.#number;
@@ -117,6 +118,14 @@ export class OverrideForm {
     const head = state === "empty" ? el("p", { class: "hint" }, title) : el("h3", {}, title);
     this.result.replaceChildren(head, ...more.filter(Boolean));
   }
+}
+
+/** Whether the numbers arrive as they are written: JSON from a browser rounds others. */
+function areWhole(form) {
+  const broken = NUMBERS.find((name) => !Number.isSafeInteger(Number(form.elements[name].value)));
+  if (!broken) return true;
+  showProblem(form, { field: broken, detail: `this is not a whole number up to ${Number.MAX_SAFE_INTEGER}` });
+  return false;
 }
 
 function bodyOf(elements) {

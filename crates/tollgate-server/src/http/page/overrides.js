@@ -18,7 +18,7 @@ export class Overrides {
     this.more = byId("overrides-more");
     this.removal = new Removal(() => this.load());
     const remove = (override) => this.removal.open(override);
-    this.table = new Table(byId("overrides"), "In force", columns(remove));
+    this.table = new Table(byId("overrides"), "Overrides", columns(remove));
     this.limit.addEventListener("change", () => this.load());
     this.more.addEventListener("click", () => this.#read(this.#next));
   }
@@ -63,7 +63,7 @@ export class Overrides {
 function columns(remove) {
   return [
     { label: "Id", fill: (cell, row) => once(cell, () => whose(row)) },
-    { label: "Allows", text: (row) => row.terms ?? "" },
+    { label: "Allows", text: (row) => allows(row) },
     { label: "From", text: (row) => from(row) },
     { label: "Why", text: (row) => row.why || "–" },
     { label: "Until", text: (row) => until(row) },
@@ -77,14 +77,19 @@ function once(cell, make) {
   if (!cell.firstChild) cell.append(...make());
 }
 
+function allows({ terms, in_force: inForce, reason }) {
+  if (inForce !== false) return terms ?? "";
+  return `${terms} (not in force${reason ? `: ${reason}` : ""})`;
+}
+
 function from({ source, origin, by, at }) {
   if (source === "file") return place(origin) ?? "a file";
   return `run time, by ${by ?? "somebody"}${at ? `, ${moment(at)}` : ""}`;
 }
 
-function until({ until: end, in_force: inForce, source }) {
-  const words = end ? moment(end) : source === "file" ? "–" : "for good";
-  return inForce === false ? `${words} (not in force)` : words;
+function until({ until: end, source }) {
+  if (end) return moment(end);
+  return source === "file" ? "–" : "for good";
 }
 
 function action(row, remove) {

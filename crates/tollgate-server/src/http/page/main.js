@@ -4,7 +4,8 @@
 //   #token-box, #token-form (#token-input), #token-forget, #theme-toggle, html[data-theme]
 //   #chart-all and #charts > figure, each with data-limit ("*" is all of them), data-allowed-rate,
 //     data-denied-rate, data-shadow-rate (empty while unknown), data-points, data-gaps; #chart-filter
-//   #ids-limit, #busiest and #most-denied tbody tr[data-limit][data-id] (th button looks it up)
+//   #ids-limit, #busiest and #most-denied tbody tr[data-limit][data-id] (th button looks it up,
+//     unless the id was cut)
 //   #lookup-form (limit, id, cost), #lookup-result[data-state=empty|allowed|denied|problem]
 //   #overrides tbody tr[data-limit][data-id][data-source=run-time|file][data-in-force], button in it
 //   #override-form (limit, id, burst, count, period, until, why, lower), #override-preview,

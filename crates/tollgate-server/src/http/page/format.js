@@ -71,7 +71,7 @@ export function seconds(value) {
 export function period(nanos) {
   if (!Number.isInteger(nanos) || nanos <= 0) return "";
   let rest = BigInt(nanos);
-  // Beyond this JavaScript rounds what it is told, but never a whole second.
+  // From 104 days on JavaScript rounds what it is told: whole seconds stay, of others nothing is said.
   if (!Number.isSafeInteger(nanos) && rest % SECOND_NS !== 0n) return "";
   if (rest % WEEK_NS === 0n) return `${rest / WEEK_NS}w`;
   let words = "";

@@ -72,9 +72,12 @@ pub enum ReloadError {
     /// There have been too many rules.
     #[error(transparent)]
     Full(#[from] BookFull),
-    /// Tokens or certificates cannot be used.
-    #[error(transparent)]
-    Keys(#[from] KeysError),
+    /// Tokens or certificates cannot be used; limits are in force as they are in their files.
+    #[error("tokens and certificates stay as they were: {}", crate::with_causes(.0))]
+    Keys(KeysError),
+    /// Neither can.
+    #[error("{}\n{}", crate::with_causes(.0.as_ref()), crate::with_causes(.1.as_ref()))]
+    Both(Box<ReloadError>, Box<ReloadError>),
 }
 
 impl Stores {

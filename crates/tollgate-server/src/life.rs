@@ -212,7 +212,7 @@ async fn reload(server: &Arc<Server>) {
         Ok(Ok(())) => tracing::info!("the files were read again and are in force"),
         Ok(Err(error)) => {
             let error = crate::with_causes(&error);
-            tracing::error!("the files were refused, the old ones stay in force:\n{error}");
+            tracing::error!("files were refused, and the old ones stay in force:\n{error}");
         }
         Err(error) => tracing::error!(%error, "reading the files again failed"),
     }

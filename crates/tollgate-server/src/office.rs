@@ -80,9 +80,14 @@ impl Office {
 
     /// Reads the files again. Refuses bad ones, and then the old ones go on.
     pub(crate) fn reload(&self) -> Result<(), ReloadError> {
+        // Whatever is wrong with one leaves the other as it would be.
         let limits = self.house.reload(|| self.time.now());
-        let keys = self.keys.reload().map_err(ReloadError::from);
-        self.reloads.count(limits.and(keys))
+        let keys = self.keys.reload().map_err(ReloadError::Keys);
+        self.reloads.count(match (limits, keys) {
+            (Ok(()), keys) => keys,
+            (limits, Ok(())) => limits,
+            (Err(limits), Err(keys)) => Err(ReloadError::Both(Box::new(limits), Box::new(keys))),
+        })
     }
 
     /// What all files look like now that are read again.

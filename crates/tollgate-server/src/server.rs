@@ -76,7 +76,7 @@ impl Server {
         let started = time.now();
         let state = settings.state.as_deref().map(StateDir::open).transpose()?;
         let keys = Arc::new(Keys::open(&settings.http)?);
-        let keys_stamp = keys.stamp();
+        let keys_stamp = keys.loaded_stamp();
         let mut opening = Opening::sockets(settings, &keys)?;
         let (drain, draining) = watch::channel(false);
         let street = Street { time, drain: draining };

@@ -40,7 +40,7 @@ pub(crate) struct Caller<'a> {
     pub(crate) fetch_site: Option<&'a [u8]>,
     /// `Host`, or `:authority`.
     pub(crate) host: Option<&'a [u8]>,
-    /// Whether it came over TLS, to us or to a proxy that is trusted to say so.
+    /// Whether it came over TLS.
     pub(crate) is_tls: bool,
 }
 
@@ -189,7 +189,11 @@ impl Caller<'_> {
     }
 
     fn is_own(&self, origin: &[u8]) -> bool {
-        let (scheme, port) = if self.is_tls { ("https://", 443) } else { ("http://", 80) };
+        // A browser that says itself that it is the same origin has compared the schemes. A proxy
+        // in front of us may have taken https away.
+        let is_https = self.is_tls
+            || self.fetch_site == Some(b"same-origin") && origin.starts_with(b"https://");
+        let (scheme, port) = if is_https { ("https://", 443) } else { ("http://", 80) };
         let theirs = origin.strip_prefix(scheme.as_bytes()).and_then(Place::parse);
         let ours = self.host.and_then(Place::parse);
         match (theirs, ours) {

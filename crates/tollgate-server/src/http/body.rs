@@ -13,6 +13,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::app::App;
+use super::overrides;
 use super::problem::{self, Problem};
 
 /// A whole body, not yet looked at.
@@ -22,7 +23,12 @@ impl FromRequest<Arc<App>> for Whole {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        let (bytes_max, body_time) = (app.settings.body_bytes, app.settings.body_time);
+        let body_time = app.settings.body_time;
+        let bytes_max = if request.uri().path() == overrides::MANY_PATH {
+            app.settings.body_bytes.max(overrides::IMPORT_BYTES_MAX)
+        } else {
+            app.settings.body_bytes
+        };
         let body = request.into_body();
         // Whoever says how much it will be is told at once.
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);

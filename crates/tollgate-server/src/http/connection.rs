@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::header::{CONNECTION, HeaderValue};
+use axum::http::header::{CACHE_CONTROL, CONNECTION, HeaderValue};
 use axum::http::{Request, Response, StatusCode, Version};
 use axum::response::IntoResponse;
 use hyper::body::Incoming;
@@ -94,6 +94,10 @@ impl Activity {
 
     fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
+    }
+
+    fn is_in_hand(&self) -> bool {
+        self.in_hand.load(Ordering::Relaxed) > 0
     }
 
     fn is_idle(&self) -> bool {
@@ -309,7 +313,7 @@ impl Connections {
                         .filter(|it| *it != Ended::Slow)
                         .unwrap_or_default();
                 }
-                Err(_) if wire.is_blocked() => {}
+                Err(_) if wire.is_blocked() || activity.is_in_hand() => {}
                 Err(_) => return Ended::Done,
             }
         }
@@ -365,6 +369,8 @@ impl Connections {
         };
         self.count(&response, &peer.guest, started);
         peer.wire.answered();
+        // Only what says otherwise may be kept by whoever passes it on: a decision never.
+        response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         if is_http1 && self.is_last(&response, peer) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -383,9 +389,15 @@ impl Connections {
 
     fn count(&self, response: &Response<Body>, guest: &Guest, started: Moment) {
         let Counted { allowed, denied } = response.extensions().get().copied().unwrap_or_default();
-        let malformed = u64::from(response.status().is_client_error() && denied == 0);
-        let requests = 1 - malformed;
-        guest.counters().add(&Counts { requests, allowed, denied, malformed, ..Counts::default() });
+        let is_refused = matches!(
+            response.status(),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::MISDIRECTED_REQUEST
+        );
+        let is_mistake = response.status().is_client_error() && denied == 0;
+        let ignored = u64::from(is_mistake && is_refused);
+        let malformed = u64::from(is_mistake && !is_refused);
+        let requests = 1 - ignored - malformed;
+        guest.counters().add(&Counts { requests, allowed, denied, ignored, malformed });
         guest.counters().took(self.street.time.now().since(started), 1);
     }
 }

@@ -5,22 +5,27 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::Response;
+use axum::http::{Response, Uri};
 use serde::{Deserialize, Serialize};
 use tollgate::limiter::TRANSACTION_ASKS_MAX;
 use tollgate::{Limiter, Merged, Mistake, Mode, Moment, Request};
 use utoipa::ToSchema;
 
+use super::address;
 use super::app::{App, Inside};
 use super::body::{self, Object, Whole, present};
 use super::connection::Counted;
-use super::decision::{Decided, DecisionBody};
+use super::decision::{Decided, DecisionBody, Described};
 use super::fields::{self, Answered, Answers};
 use super::problem::{self, Problem};
 use super::schema;
 
 /// How many transactions one batch can have.
 pub(super) const BATCH_TRANSACTIONS_MAX: usize = 1024;
+/// How many asks all of them can have together.
+pub(super) const BATCH_ASKS_MAX: usize = 2048;
+/// How many of them are decided before others have their turn.
+const TRANSACTIONS_PER_TURN: usize = 32;
 /// What is asked for if nothing is said.
 pub(super) const COST_DEFAULT: u64 = 1;
 
@@ -112,14 +117,16 @@ pub(super) enum BatchResult {
 /// A denial is an answer with the status 200: look at `allowed`. If one ask is denied, none is spent.
 #[utoipa::path(post, path = "/v1/spend", tag = "decide", security(("token" = ["decide"])),
     request_body = schema::SpendSchema, responses(schema::Decided))]
-pub(super) async fn spend(app: State<Arc<App>>, inside: Inside, body: Whole) -> Answer {
+pub(super) async fn spend(app: State<Arc<App>>, inside: Inside, uri: Uri, body: Whole) -> Answer {
+    let [] = address::query(&uri, [])?;
     one(Op::Spend, &app, &inside, &body)
 }
 
 /// Ask without spending
 #[utoipa::path(post, path = "/v1/check", tag = "decide", security(("token" = ["decide"])),
     request_body = schema::TransactionSchema, responses(schema::Decided))]
-pub(super) async fn check(app: State<Arc<App>>, inside: Inside, body: Whole) -> Answer {
+pub(super) async fn check(app: State<Arc<App>>, inside: Inside, uri: Uri, body: Whole) -> Answer {
+    let [] = address::query(&uri, [])?;
     one(Op::Check, &app, &inside, &body)
 }
 
@@ -128,14 +135,16 @@ pub(super) async fn check(app: State<Arc<App>>, inside: Inside, body: Whole) -> 
 /// At most as many as are missing; `allowed` says whether there were any.
 #[utoipa::path(post, path = "/v1/refund", tag = "decide", security(("token" = ["decide"])),
     request_body = schema::TransactionSchema, responses(schema::Decided))]
-pub(super) async fn refund(app: State<Arc<App>>, inside: Inside, body: Whole) -> Answer {
+pub(super) async fn refund(app: State<Arc<App>>, inside: Inside, uri: Uri, body: Whole) -> Answer {
+    let [] = address::query(&uri, [])?;
     one(Op::Refund, &app, &inside, &body)
 }
 
 /// Fill buckets
 #[utoipa::path(post, path = "/v1/reset", tag = "decide", security(("token" = ["decide"])),
     request_body = schema::ResetSchema, responses(schema::Decided))]
-pub(super) async fn reset(app: State<Arc<App>>, inside: Inside, body: Whole) -> Answer {
+pub(super) async fn reset(app: State<Arc<App>>, inside: Inside, uri: Uri, body: Whole) -> Answer {
+    let [] = address::query(&uri, [])?;
     one(Op::Reset, &app, &inside, &body)
 }
 
@@ -148,7 +157,8 @@ pub(super) async fn reset(app: State<Arc<App>>, inside: Inside, body: Whole) -> 
     responses(
         (status = 200, description = "What each was answered, in order", body = Results),
         (status = 422, description = "The shape is wrong, so none was decided: `bad-asks`")))]
-pub(super) async fn batch(Inside(office): Inside, Whole(bytes): Whole) -> Answer {
+pub(super) async fn batch(Inside(office): Inside, uri: Uri, Whole(bytes): Whole) -> Answer {
+    let [] = address::query(&uri, [])?;
     let Batch { transactions } = body::parse(&bytes)?;
     if transactions.is_empty() || transactions.len() > BATCH_TRANSACTIONS_MAX {
         let detail = format!(
@@ -163,10 +173,20 @@ pub(super) async fn batch(Inside(office): Inside, Whole(bytes): Whole) -> Answer
         let parts = Parts { limit, id, cost: *cost, asks, at: format!("transactions[{place}].") };
         all.push((*op, parts.asks(*op)?, parts));
     }
+    let asks_count: usize = all.iter().map(|(_, asks, _)| asks.len()).sum();
+    if asks_count > BATCH_ASKS_MAX {
+        let detail =
+            format!("there are {asks_count} asks in all: at most {BATCH_ASKS_MAX} are allowed");
+        return Err(Problem::field(&problem::BAD_ASKS, "transactions", detail));
+    }
     let (limiter, now) = (&office.house.http, office.time.now());
     let mut counted = Counted::default();
     let mut results = Vec::with_capacity(all.len());
-    for (op, asks, parts) in &all {
+    for (place, (op, asks, parts)) in all.iter().enumerate() {
+        if place % TRANSACTIONS_PER_TURN == TRANSACTIONS_PER_TURN - 1 {
+            // Other clients have their turn.
+            tokio::task::yield_now().await;
+        }
         results.push(match parts.decide(*op, asks, limiter, now) {
             Ok(transaction) => {
                 counted.decided(transaction.merged.decision.allowed);
@@ -224,19 +244,24 @@ impl<'p> Parts<'p, '_> {
         limiter: &Limiter,
         now: Moment,
     ) -> Result<Done<'p>, Problem> {
-        let problem = |mistake: Mistake| self.blame(&mistake, limiter, asks, now);
+        let problem = |mistake: Mistake| self.blame(&mistake, asks);
+        // What is told besides is looked up first: a limit that a reload takes away meanwhile is a
+        // mistake before anything is spent, and never after.
+        let mut described = Vec::with_capacity(asks.len());
+        for ask in asks {
+            described.push(Described::new(limiter, ask).map_err(problem)?);
+        }
         let merged = match op {
             Op::Spend | Op::Check => limiter.transaction(asks, now),
             Op::Refund => limiter.refund_all(asks, now),
             Op::Reset => limiter.reset_all(asks, now),
         };
         let merged = merged.map_err(problem)?;
-        let mut decided = Vec::with_capacity(asks.len());
-        for (ask, decision) in asks.iter().zip(&*merged.each) {
-            let terms = limiter.terms(ask.limit, ask.id).map_err(problem)?;
-            decided.push(Decided { ask: *ask, terms, decision: *decision });
-        }
-        let body = DecisionBody::new(limiter, &decided, &merged, op == Op::Spend);
+        let decided = asks.iter().zip(described).zip(&*merged.each);
+        let decided =
+            decided.map(|((ask, of), decision)| Decided { ask: *ask, of, decision: *decision });
+        let decided: Vec<_> = decided.collect();
+        let body = DecisionBody::new(&decided, &merged, op == Op::Spend);
         Ok(Done { body: body.map_err(problem)?, decided, merged })
     }
 
@@ -285,16 +310,14 @@ impl<'p> Parts<'p, '_> {
     }
 
     /// The problem, at the ask that has it: a transaction says what is wrong, and not where.
-    fn blame(
-        &self,
-        mistake: &Mistake,
-        limiter: &Limiter,
-        asks: &[Request<'_>],
-        now: Moment,
-    ) -> Problem {
-        // Not by a check: whoever counts asks would hear of it.
-        let has_it = |ask: &Request<'_>| {
-            limiter.explain(ask.limit, ask.id, ask.cost, now).is_err_and(|found| found == *mistake)
+    fn blame(&self, mistake: &Mistake, asks: &[Request<'_>]) -> Problem {
+        let has_it = |ask: &Request<'_>| match mistake {
+            Mistake::UnknownLimit { name, .. } => ask.limit == name,
+            Mistake::NoDefault { limit, id } | Mistake::Id { limit, id, .. } => {
+                ask.limit == limit && ask.id == id
+            }
+            Mistake::CostAboveBurst { limit, cost, .. } => ask.limit == limit && ask.cost == *cost,
+            _ => false,
         };
         match asks.iter().position(has_it) {
             Some(place) if self.asks.is_some() => {

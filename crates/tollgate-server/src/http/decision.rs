@@ -7,6 +7,7 @@ use tollgate::{Decision, Explanation, Limiter, Merged, Mistake, Mode, Nanos, Req
 use utoipa::ToSchema;
 
 use super::fields::Answered;
+use crate::overrides::Seconds;
 
 /// What a transaction was answered.
 #[derive(Debug, Serialize, ToSchema)]
@@ -93,30 +94,51 @@ pub(super) struct LimitBody {
 /// An ask, and what was decided about it.
 pub(super) struct Decided<'a> {
     pub(super) ask: Request<'a>,
-    pub(super) terms: Limit,
+    pub(super) of: Described,
     pub(super) decision: Decision,
+}
+
+/// What is asked, in words.
+pub(super) struct Described {
+    terms: Limit,
+    is_shadow: bool,
+    id: String,
+    bucket: String,
+}
+
+impl Described {
+    pub(super) fn new(limiter: &Limiter, ask: &Request<'_>) -> Result<Self, Mistake> {
+        Ok(Self {
+            terms: limiter.terms(ask.limit, ask.id)?,
+            is_shadow: limiter.names().named(ask.limit).is_some_and(NamedLimit::is_shadow),
+            id: limiter.id(ask.limit, ask.id)?,
+            bucket: limiter.bucket_key(ask.limit, ask.id)?,
+        })
+    }
 }
 
 impl Decided<'_> {
     pub(super) fn answered(&self) -> Answered<'_> {
         let has_say = self.ask.mode != Mode::SpendOnly;
-        Answered { name: self.ask.limit, limit: &self.terms, decision: self.decision, has_say }
+        Answered { name: self.ask.limit, limit: &self.of.terms, decision: self.decision, has_say }
     }
 }
 
 impl DecisionBody {
     /// `has_modes` says whether the asks had one.
     pub(super) fn new(
-        limiter: &Limiter,
         decided: &[Decided<'_>],
         merged: &Merged,
         has_modes: bool,
     ) -> Result<Self, Mistake> {
         let mut asks = Vec::with_capacity(decided.len());
-        for Decided { ask, terms, decision } in decided {
+        for Decided { ask, of, decision } in decided {
             let mode = has_modes.then_some(mode_name(ask.mode));
-            let answer = AnswerBody::new(limiter, ask, terms, decision)?;
-            asks.push(AskOutcome { answer, mode, cost: ask.cost });
+            asks.push(AskOutcome {
+                answer: AnswerBody::new(ask, of, decision),
+                mode,
+                cost: ask.cost,
+            });
         }
         let decided_by = merged.decided_by;
         let mut answer =
@@ -127,18 +149,10 @@ impl DecisionBody {
 }
 
 impl AnswerBody {
-    fn new(
-        limiter: &Limiter,
-        ask: &Request<'_>,
-        terms: &Limit,
-        decision: &Decision,
-    ) -> Result<Self, Mistake> {
-        Ok(Self {
-            state: StateBody::new(decision),
-            limit: LimitBody::new(limiter, ask.limit, terms),
-            id: limiter.id(ask.limit, ask.id)?,
-            bucket: limiter.bucket_key(ask.limit, ask.id)?,
-        })
+    fn new(ask: &Request<'_>, of: &Described, decision: &Decision) -> Self {
+        let limit = LimitBody { shadow: of.is_shadow, ..LimitBody::of(ask.limit, &of.terms) };
+        let (id, bucket) = (of.id.clone(), of.bucket.clone());
+        Self { state: StateBody::new(decision), limit, id, bucket }
     }
 }
 
@@ -188,13 +202,7 @@ pub(super) fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-/// Seconds as a decimal, to the nanosecond: a number that is rounded could be a wait too short.
+/// Seconds as an exact decimal.
 pub(super) fn seconds(length: Nanos) -> Box<RawValue> {
-    let (whole, rest) = (length.get() / 1_000_000_000, length.get() % 1_000_000_000);
-    let text = if rest == 0 {
-        whole.to_string()
-    } else {
-        format!("{whole}.{rest:09}").trim_end_matches('0').to_owned()
-    };
-    RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
+    Seconds(length).decimal()
 }

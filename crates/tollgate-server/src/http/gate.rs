@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
+use axum::http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::IntoResponse;
 use tollgate::algorithm::gcra::BURST_MAX;
@@ -21,6 +22,8 @@ use crate::office::Office;
 
 /// How long a header can be that is taken for an id.
 const HEADER_ID_BYTES_MAX: usize = tollgate::limits::ID_BYTES_MAX;
+/// Headers that are nobody's id: ids are shown to whoever may read.
+const SECRET_HEADERS: [HeaderName; 3] = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION];
 /// The header whose value is not an id itself but leads to one.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -87,8 +90,9 @@ fn denied_status(status: Option<&str>) -> Result<StatusCode, Problem> {
 fn pass(app: &App, office: &Office, ask: Request<'_>, denied: StatusCode) -> Answer {
     let (limiter, now) = (&office.house.http, office.time.now());
     let problem = |mistake: Mistake| Problem::in_path(&mistake);
-    let decision = limiter.spend(ask.limit, ask.id, ask.cost, now).map_err(problem)?;
+    // First, so that a limit that a reload takes away meanwhile is a mistake before it is spent.
     let terms = limiter.terms(ask.limit, ask.id).map_err(problem)?;
+    let decision = limiter.spend(ask.limit, ask.id, ask.cost, now).map_err(problem)?;
     let mut response = if decision.allowed {
         StatusCode::NO_CONTENT.into_response()
     } else {
@@ -113,6 +117,9 @@ fn id_in_header(
     let bad = |detail: String| Problem::field(&problem::BAD_QUERY, "header", detail);
     let name: HeaderName =
         name.parse().map_err(|_| bad(format!("`{name}` is no name of a header")))?;
+    if SECRET_HEADERS.contains(&name) {
+        return Err(bad(format!("`{name}` is secret, and ids are shown: take another header")));
+    }
     if name == FORWARDED_FOR {
         return client_address(app, caller, headers).map(|it| it.to_string());
     }

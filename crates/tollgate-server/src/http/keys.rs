@@ -19,6 +19,8 @@ pub(crate) struct Keys {
     tls: Option<Reloading>,
     /// Whether every client has a certificate.
     pub(super) has_client_ca: bool,
+    /// What the files looked like before they were read at the start.
+    loaded_stamp: Stamp,
 }
 
 /// Why tokens or certificates cannot be used.
@@ -62,12 +64,18 @@ impl Keys {
         if settings.tokens.is_some() && settings.tokens_text.is_some() {
             return Err(KeysError::TwoLists);
         }
+        let tls_stamp = tls.as_ref().map(TlsFiles::stamp);
+        let tokens_stamp = Stamp::of(settings.tokens.as_deref().into_iter());
         let keys = Self {
             tokens_file: settings.tokens.clone(),
             tokens_text: settings.tokens_text.clone(),
             tokens: ArcSwapOption::empty(),
             tls: tls.map(Reloading::new).transpose()?,
             has_client_ca: settings.client_ca.is_some(),
+            loaded_stamp: match tls_stamp {
+                Some(tls_stamp) => tokens_stamp.and(tls_stamp),
+                None => tokens_stamp,
+            },
         };
         keys.tokens.store(keys.read_tokens()?);
         Ok(keys)
@@ -91,6 +99,10 @@ impl Keys {
             (None, None) => return Ok(None),
         };
         Ok(Some(Arc::new(tokens)))
+    }
+
+    pub(crate) fn loaded_stamp(&self) -> Stamp {
+        self.loaded_stamp.clone()
     }
 
     /// What the files look like now.

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -10,18 +10,19 @@ use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use axum::http::{HeaderName, Response};
+use axum::http::{HeaderName, Response, Uri};
 use hyper::body::Frame;
 use parking_lot::Mutex;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tollgate::Moment;
 
-use super::address::InPath;
+use super::address::{self, InPath};
 use super::app::{App, Inside};
 use super::body;
 use super::connection::{Busy, Caller};
 use super::decide::Answer;
 use super::problem::{self, Problem};
+use super::tokens::Tokens;
 use crate::metrics;
 use crate::office::Office;
 use crate::stats::{Busiest, Stats};
@@ -37,23 +38,32 @@ const FRESH: Duration = Duration::from_millis(500);
 #[derive(Default)]
 pub(super) struct Live {
     latest: Mutex<Option<(Moment, Bytes)>>,
+    is_counting: AtomicBool,
     watchers: AtomicUsize,
 }
 
 impl Live {
-    /// What is counted, as an event; no older than [`FRESH`].
-    fn event(&self, office: &Office) -> Bytes {
-        let now = office.time.now();
-        let mut latest = self.latest.lock();
-        if let Some((at, event)) = &*latest
-            && now.since(*at) < FRESH.into()
-            && now >= *at
-        {
-            return event.clone();
+    /// What is counted, as an event. The first is counted here; from then on the one before is told
+    /// while the next is being counted, on a thread of its own, for all watchers.
+    fn event(app: &Arc<App>, office: &Arc<Office>) -> Bytes {
+        let live = &app.live;
+        let latest = live.latest.lock().clone();
+        let Some((at, event)) = latest else { return live.count(office) };
+        let is_old = office.time.now().since(at) >= FRESH.into();
+        if is_old && !live.is_counting.swap(true, Ordering::Relaxed) {
+            let (app, office) = (Arc::clone(app), Arc::clone(office));
+            tokio::task::spawn_blocking(move || {
+                app.live.count(&office);
+                app.live.is_counting.store(false, Ordering::Relaxed);
+            });
         }
+        event
+    }
+
+    fn count(&self, office: &Office) -> Bytes {
         let stats = serde_json::to_string(&office.stats()).unwrap_or_default();
         let event = Bytes::from(format!("event: stats\ndata: {stats}\n\n"));
-        *latest = Some((now, event.clone()));
+        *self.latest.lock() = Some((office.time.now(), event.clone()));
         event
     }
 }
@@ -61,8 +71,9 @@ impl Live {
 /// What is counted, once
 #[utoipa::path(get, path = "/v1/stats", tag = "look", security(("token" = ["read"])),
     responses((status = 200, description = "As it is now", body = Stats)))]
-pub(super) async fn stats(Inside(office): Inside) -> Answer {
-    Ok(body::json(&office.stats()))
+pub(super) async fn stats(Inside(office): Inside, uri: Uri) -> Answer {
+    let [] = address::query(&uri, [])?;
+    aside(office, |office| body::json(&office.stats())).await
 }
 
 /// What is counted, every second, as server-sent events called `stats`
@@ -73,13 +84,16 @@ pub(super) async fn live(
     State(app): State<Arc<App>>,
     Inside(office): Inside,
     Extension(caller): Extension<Caller>,
+    uri: Uri,
 ) -> Answer {
+    let [] = address::query(&uri, [])?;
     let watching = Watching::begin(&app).ok_or_else(|| {
         Problem::new(&problem::TOO_MANY_WATCHERS, format_args!("{WATCHERS_MAX} watch already"))
     })?;
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let events = Events { ticks, office, watching, _busy: caller.activity.busy() };
+    let tokens = app.keys.tokens();
+    let events = Events { ticks, office, watching, tokens, _busy: caller.activity.busy() };
     let mut response = Response::new(Body::new(events));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -95,25 +109,42 @@ pub(super) async fn live(
     responses(
         (status = 200, description = "At most 50 of each", body = Busiest),
         (status = 404, description = "There is no such limit: `no-such-limit`")))]
-pub(super) async fn busiest(Inside(office): Inside, InPath(limit): InPath<String>) -> Answer {
-    let mistake = || office.house.http.terms(&limit, "").err();
-    match office.busiest(&limit) {
+pub(super) async fn busiest(
+    Inside(office): Inside,
+    InPath(limit): InPath<String>,
+    uri: Uri,
+) -> Answer {
+    let [] = address::query(&uri, [])?;
+    let answer = move |office: &Office| match office.busiest(&limit) {
         Some(busiest) => Ok(body::json(&busiest)),
-        None => Err(mistake().map_or_else(
-            || Problem::field(&problem::NO_SUCH_LIMIT, "limit", "nothing was counted for it"),
-            |mistake| Problem::in_path(&mistake),
-        )),
-    }
+        None => {
+            let detail = format!("no limit is called `{limit}`: see /v1/limits");
+            Err(Problem::field(&problem::NO_SUCH_LIMIT, "limit", detail))
+        }
+    };
+    aside(office, answer).await?
 }
 
 /// What is counted, for Prometheus
 #[utoipa::path(get, path = "/metrics", tag = "look", security(("token" = ["read"])),
     responses((status = 200, description = "As OpenMetrics", body = String,
         content_type = "application/openmetrics-text")))]
-pub(super) async fn metrics(Inside(office): Inside) -> Answer {
-    let mut response = Response::new(Body::from(office.metrics()));
+pub(super) async fn metrics(Inside(office): Inside, uri: Uri) -> Answer {
+    let [] = address::query(&uri, [])?;
+    let text = aside(office, Office::metrics).await?;
+    let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(metrics::CONTENT_TYPE));
     Ok(response)
+}
+
+/// Reads counters on a thread of its own: with many limits it takes longer than other clients of the
+/// worker should wait.
+async fn aside<T: Send + 'static>(
+    office: Arc<Office>,
+    read: impl FnOnce(&Office) -> T + Send + 'static,
+) -> Result<T, Problem> {
+    let read = tokio::task::spawn_blocking(move || read(&office)).await;
+    read.map_err(|_| Problem::new(&problem::STARTING, "the counters could not be read"))
 }
 
 /// A place among the watchers. Giving it back is dropping it.
@@ -138,6 +169,8 @@ struct Events {
     ticks: Interval,
     office: Arc<Office>,
     watching: Watching,
+    /// The tokens that let the watcher in.
+    tokens: Option<Arc<Tokens>>,
     /// The connection is in use as long as somebody watches.
     _busy: Busy,
 }
@@ -151,10 +184,13 @@ impl hyper::body::Body for Events {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         ready!(self.ticks.poll_tick(context));
-        if self.watching.0.is_draining() {
+        // Who may watch is asked again when the tokens have changed: it comes again by itself.
+        let tokens = self.watching.0.keys.tokens();
+        let is_same = tokens.as_ref().map(Arc::as_ptr) == self.tokens.as_ref().map(Arc::as_ptr);
+        if self.watching.0.is_draining() || !is_same {
             return Poll::Ready(None);
         }
-        let event = self.watching.0.live.event(&self.office);
+        let event = Live::event(&self.watching.0, &self.office);
         Poll::Ready(Some(Ok(Frame::data(event))))
     }
 }

@@ -1,7 +1,7 @@
 //! The HTTP door: a JSON API, a gate for reverse proxies, and what an operator looks at.
 //!
-//! HTTP types stay in here. Handlers are synchronous inside: one ask costs no more than the parsing
-//! of its JSON, and nothing crosses a thread.
+//! HTTP types stay in here. Asks are decided where they were read: one costs no more than the parsing
+//! of its JSON, and crosses no thread. What writes to a disk or reads all counters is done aside.
 
 mod access;
 mod address;

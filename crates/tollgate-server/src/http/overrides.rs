@@ -21,6 +21,12 @@ use crate::overrides::{
     RUN_TIME_OVERRIDES_MAX, Record, Refused, Utc, Who,
 };
 
+/// Where many of them are put at once.
+pub(super) const MANY_PATH: &str = "/v1/overrides";
+/// How large a body may be there: enough for as many as there can be, with short reasons. Only the
+/// operator gets so far.
+pub(super) const IMPORT_BYTES_MAX: usize = 16 << 20;
+
 /// How many records of the audit are read if nothing is said.
 const AUDIT_LAST_DEFAULT: u64 = 100;
 

@@ -69,6 +69,9 @@ pub(super) fn needed(method: &Method, path: &str) -> Option<Role> {
     })
 }
 
+/// What proxies send along, and pages cannot without asking first.
+const PROXIES_SEND: [&str; 3] = ["x-forwarded-for", "x-forwarded-method", "x-forwarded-uri"];
+
 /// Who asks, or the refusal of who may not.
 pub(super) fn admit(
     app: &App,
@@ -82,7 +85,9 @@ pub(super) fn admit(
     let tokens = app.keys.tokens();
     let guards = Guards { tokens: tokens.as_deref(), client_certificates: app.keys.has_client_ca };
     // A proxy at the gate passes on what others sent, so there their pages and names do not count.
-    let is_gate = path.starts_with("/v1/gate/");
+    // No page can send what tells that it is one.
+    let is_gate =
+        path.starts_with("/v1/gate/") && PROXIES_SEND.iter().any(|it| header(it).is_some());
     let ours = |value| if is_gate { None } else { value };
     let authority = request.uri().authority().map(|it| it.as_str().as_bytes());
     let host = header("host").or(authority);

@@ -1,8 +1,8 @@
 //! Bearer tokens: who they belong to and what they are good for.
 //!
 //! A tokens file has one per line, `NAME ROLE TOKEN`; what follows a word that begins with `#` is
-//! a comment. Only digests are kept, so a dump of the memory or a log line gives no token away,
-//! and no fault repeats a word of the file: in a line with a mistake any word may be the token.
+//! a comment. Of a file only digests are kept, so a dump of the memory or a log line gives no token
+//! away, and no fault repeats a word of the file: in a line with a mistake any word may be the token.
 
 #[cfg(test)]
 mod tests;

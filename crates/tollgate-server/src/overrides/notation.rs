@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::value::RawValue;
 use tollgate::limits::Limit;
 use tollgate::{Moment, Nanos};
 use utoipa::ToSchema;
@@ -55,20 +56,27 @@ impl<'de> Deserialize<'de> for Utc {
     }
 }
 
-/// A length as a number of seconds: whole if it can be, otherwise the double that is nearest.
+/// A length as a number of seconds, exact to the nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
 #[schema(value_type = f64)]
 pub struct Seconds(pub Nanos);
 
+impl Seconds {
+    /// As JSON writes it: a double could be a wait too short.
+    pub(crate) fn decimal(self) -> Box<RawValue> {
+        let (whole, rest) = (self.0.get() / SECOND, self.0.get() % SECOND);
+        let text = if rest == 0 {
+            whole.to_string()
+        } else {
+            format!("{whole}.{rest:09}").trim_end_matches('0').to_owned()
+        };
+        RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
+    }
+}
+
 impl Serialize for Seconds {
-    #[expect(clippy::cast_precision_loss, reason = "whoever needs each nanosecond reads those")]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let nanos = self.0.get();
-        match u64::try_from(nanos / SECOND) {
-            Ok(whole) if nanos.is_multiple_of(SECOND) => serializer.serialize_u64(whole),
-            // One division of exact numbers, so that 0.1 s is not 0.09999.
-            _ => serializer.serialize_f64(nanos as f64 / SECOND as f64),
-        }
+        self.decimal().serialize(serializer)
     }
 }
 
@@ -111,7 +119,7 @@ mod tests {
         let written = |nanos| serde_json::to_string(&Seconds(Nanos::new(nanos))).unwrap();
         assert_eq!(written(10_800 * SECOND), "10800");
         assert_eq!(written(100_000_000), "0.1");
-        assert_eq!(written(1), "1e-9");
+        assert_eq!(written(1), "0.000000001");
         assert_eq!(written(0), "0");
     }
 }

@@ -41,7 +41,8 @@ struct Ids {
 impl Tally {
     /// Counts what was decided at a door.
     pub(super) fn count(&mut self, door: Door, seen: &Seen<'_>, names: &Mutex<Names>) {
-        if !matches!(seen.act, Act::Spend | Act::Check) {
+        // Who asks for nothing only looks.
+        if !matches!(seen.act, Act::Spend | Act::Check) || seen.cost == 0 {
             return;
         }
         let Some(place) = self.place(seen.limit, names) else {

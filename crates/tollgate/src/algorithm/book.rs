@@ -271,7 +271,7 @@ impl Algorithm for Gcra {
                 let is_condition = matches!(ask.action, Action::CheckAndSpend | Action::CheckOnly);
                 is_condition && !ask.is_shadow
             }
-            Verdict::Never => true,
+            Verdict::Never => !ask.is_shadow,
         }
     }
 

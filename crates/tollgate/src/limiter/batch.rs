@@ -39,8 +39,9 @@ impl Batch {
 
     /// Turns what can never pass into mistakes.
     pub(super) fn blame_costs(&mut self, resolver: &Resolver, asks: &[Request<'_>]) {
-        for (place, (ask, outcome)) in asks.iter().zip(&self.outcomes).enumerate() {
-            if outcome.verdict == Verdict::Never {
+        let answered = self.questions.iter().zip(&self.outcomes);
+        for (place, (ask, (question, outcome))) in asks.iter().zip(answered).enumerate() {
+            if outcome.verdict == Verdict::Never && !question.ask.is_shadow {
                 let behind = self.mistakes.partition_point(|&(other, _)| other < place);
                 self.mistakes.insert(behind, (place, cost_above_burst(resolver, ask)));
             }

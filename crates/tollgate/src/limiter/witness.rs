@@ -114,7 +114,8 @@ impl<'a> Decided<'a> {
         let is_spent = !self.is_vetoed();
         let answered = questions.iter().zip(outcomes);
         asks.iter().zip(answered).filter_map(move |(request, (question, outcome))| {
-            let is_mistake = question.ask.rule == RuleId::NONE || outcome.verdict == Verdict::Never;
+            let is_never = outcome.verdict == Verdict::Never && !question.ask.is_shadow;
+            let is_mistake = is_never || question.ask.rule == RuleId::NONE;
             let seen = Seen::new(resolver, request, question, outcome);
             let spent = if is_spent { seen.spent } else { 0 };
             (!is_mistake).then_some(Seen { spent, ..seen })

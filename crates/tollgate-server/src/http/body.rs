@@ -1,12 +1,16 @@
 //! Reading a body, within its bounds.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::app::App;
 use super::problem::{self, Problem};
@@ -66,7 +70,7 @@ fn too_large(bytes_max: usize) -> Problem {
 /// What the body says. Refuses what it is not, and names the field.
 pub(super) fn parse<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+    let Object(parsed) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
         let detail = error.into_inner();
         match path.as_str() {
@@ -78,11 +82,35 @@ pub(super) fn parse<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, Proble
     Ok(parsed)
 }
 
+/// A JSON object. What is derived alone would also take an array of its fields.
+#[derive(Debug)]
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'b, T: Deserialize<'b>> Deserialize<'b> for Object<T> {
+    fn deserialize<D: Deserializer<'b>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Fields(PhantomData)).map(Self)
+    }
+}
+
+struct Fields<T>(PhantomData<T>);
+
+impl<'b, T: Deserialize<'b>> Visitor<'b> for Fields<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'b>>(self, fields: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(fields))
+    }
+}
+
 /// For a field that can be left out, but is something if it is there: `null` is refused.
 pub(super) fn present<'b, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'b>,
-    D: serde::Deserializer<'b>,
+    D: Deserializer<'b>,
 {
     T::deserialize(deserializer).map(Some)
 }

@@ -12,7 +12,7 @@ use tollgate::{Limiter, Merged, Mistake, Mode, Moment, Request};
 use utoipa::ToSchema;
 
 use super::app::{App, Inside};
-use super::body::{self, Whole, present};
+use super::body::{self, Object, Whole, present};
 use super::connection::Counted;
 use super::decision::{Decided, DecisionBody};
 use super::fields::{self, Answered, Answers};
@@ -45,7 +45,7 @@ pub(super) struct Transaction<'b> {
     #[serde(default, deserialize_with = "present")]
     cost: Option<u64>,
     #[serde(borrow, default, deserialize_with = "present")]
-    asks: Option<Vec<Ask<'b>>>,
+    asks: Option<Vec<Object<Ask<'b>>>>,
 }
 
 /// One ask of several.
@@ -76,7 +76,7 @@ pub(super) enum AskMode {
 #[serde(deny_unknown_fields)]
 struct Batch<'b> {
     #[serde(borrow)]
-    transactions: Vec<BatchTransaction<'b>>,
+    transactions: Vec<Object<BatchTransaction<'b>>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -90,7 +90,7 @@ struct BatchTransaction<'b> {
     #[serde(default, deserialize_with = "present")]
     cost: Option<u64>,
     #[serde(borrow, default, deserialize_with = "present")]
-    asks: Option<Vec<Ask<'b>>>,
+    asks: Option<Vec<Object<Ask<'b>>>>,
 }
 
 /// What each transaction of a batch was answered, in order.
@@ -158,7 +158,8 @@ pub(super) async fn batch(Inside(office): Inside, Whole(bytes): Whole) -> Answer
         return Err(Problem::field(&problem::BAD_ASKS, "transactions", detail));
     }
     let mut all = Vec::with_capacity(transactions.len());
-    for (place, BatchTransaction { op, limit, id, cost, asks }) in transactions.iter().enumerate() {
+    for (place, Object(transaction)) in transactions.iter().enumerate() {
+        let BatchTransaction { op, limit, id, cost, asks } = transaction;
         let parts = Parts { limit, id, cost: *cost, asks, at: format!("transactions[{place}].") };
         all.push((*op, parts.asks(*op)?, parts));
     }
@@ -203,7 +204,7 @@ struct Parts<'p, 'b> {
     limit: &'p Option<Cow<'b, str>>,
     id: &'p Option<Cow<'b, str>>,
     cost: Option<u64>,
-    asks: &'p Option<Vec<Ask<'b>>>,
+    asks: &'p Option<Vec<Object<Ask<'b>>>>,
     /// Where it is in the body, for problems.
     at: String,
 }
@@ -268,7 +269,7 @@ impl<'p> Parts<'p, '_> {
             return Err(bad("asks", &detail));
         }
         let mut asks = Vec::with_capacity(many.len());
-        for (place, ask) in many.iter().enumerate() {
+        for (place, Object(ask)) in many.iter().enumerate() {
             let mode = match (op, ask.mode) {
                 (_, None) => default_mode,
                 (Op::Spend, Some(mode)) => mode.into(),

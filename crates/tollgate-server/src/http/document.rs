@@ -1,5 +1,5 @@
-//! The document that describes the API, in OpenAPI 3.1. It is made from the code, when the server
-//! starts.
+//! The document that describes the API, as `OpenAPI` 3.1 has it. It is made from the code, when the
+//! server starts.
 
 #[cfg(test)]
 mod tests;
@@ -52,7 +52,7 @@ Lengths of time are seconds as exact decimals, and the same in nanoseconds under
         (name = "look", description = "See what is limited, and how much is left. Role `read`."),
         (name = "overrides", description = "Allow some ids more, or less, while the server runs. To read them takes \
             the role `read`, to change them `admin`."),
-        (name = "health", description = "For supervisors and load balancers. Anybody may ask."),
+        (name = "health", description = "Whether the server is well, and this document. Anybody may ask."),
     )
 )]
 struct Beginning;

@@ -112,10 +112,10 @@ pub(super) struct ExplanationBody {
     bucket: String,
     /// The cost that was asked about.
     cost: u64,
-    applies: Terms,
+    applies: TermsBody,
     /// What would apply without an override, if anything.
     #[schema(required)]
-    default: Option<Terms>,
+    default: Option<TermsBody>,
     now: Level,
     answer: StateBody,
     /// The whole of it for people.
@@ -124,7 +124,8 @@ pub(super) struct ExplanationBody {
 
 /// How much is allowed, and who says so.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Terms {
+#[schema(as = Terms)]
+pub(super) struct TermsBody {
     kind: TermsKind,
     /// How many tokens a full bucket holds.
     burst: u64,
@@ -191,14 +192,12 @@ pub(super) async fn limit(
 ) -> Answer {
     let [] = address::query(&uri, [])?;
     let limits = &office.house.standing.load().limits;
-    match limits.named(&name) {
-        Some(named) => Ok(body::json(&ListedLimit::from(named))),
-        None => {
-            let nearest = nearest(&name, limits.iter().map(NamedLimit::name)).map(str::to_owned);
-            let mistake = Mistake::UnknownLimit { name, nearest };
-            Err(Problem::field(&problem::NO_SUCH_LIMIT, "name", mistake))
-        }
-    }
+    let Some(named) = limits.named(&name) else {
+        let nearest = nearest(&name, limits.iter().map(NamedLimit::name)).map(str::to_owned);
+        let mistake = Mistake::UnknownLimit { name, nearest };
+        return Err(Problem::field(&problem::NO_SUCH_LIMIT, "name", mistake));
+    };
+    Ok(body::json(&ListedLimit::from(named)))
 }
 
 /// How full a bucket is, without touching it
@@ -305,23 +304,29 @@ impl ExplanationBody {
         let text = told.to_string();
         let limit = LimitBody::explained(&told);
         let (now, answer) = (Level::from(&told.before), StateBody::new(&told.answer));
-        let default = told.default.as_ref().map(|(terms, origin)| Terms::of_default(terms, origin));
+        let default =
+            told.default.as_ref().map(|(terms, origin)| TermsBody::of_default(terms, origin));
         let origin = told.origin.as_ref().and_then(place);
         let applies = if told.is_override {
             // One from a file has a place there.
             let made = house.override_of(&told.limit, &told.id).filter(|_| origin.is_none());
             let run_time = made.as_deref().map(RunTime::from);
             let comment = told.comment.filter(|_| run_time.is_none());
-            Terms { origin, run_time, comment, ..Terms::new(TermsKind::Override, &told.terms) }
+            TermsBody {
+                origin,
+                run_time,
+                comment,
+                ..TermsBody::new(TermsKind::Override, &told.terms)
+            }
         } else {
-            Terms { origin, ..Terms::new(TermsKind::Default, &told.terms) }
+            TermsBody { origin, ..TermsBody::new(TermsKind::Default, &told.terms) }
         };
         let Explanation { id, bucket, cost, .. } = told;
         Self { limit, id, bucket, cost, applies, default, now, answer, text }
     }
 }
 
-impl Terms {
+impl TermsBody {
     fn of_default(terms: &Limit, origin: &Origin) -> Self {
         Self { origin: place(origin), ..Self::new(TermsKind::Default, terms) }
     }

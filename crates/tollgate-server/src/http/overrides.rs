@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::address::{self, InPath};
 use super::app::Inside;
-use super::body::{self, Whole, present};
+use super::body::{self, Object, Whole, present};
 use super::connection::Caller;
 use super::decide::Answer;
 use super::problem::{self, Problem};
@@ -42,7 +42,7 @@ struct Put {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PutMany {
-    overrides: Vec<PutOne>,
+    overrides: Vec<Object<PutOne>>,
     #[serde(default)]
     lower: bool,
 }
@@ -62,7 +62,8 @@ struct PutOne {
 
 /// What a change of many did.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Changes {
+#[schema(as = Changes)]
+pub(super) struct ChangesBody {
     /// In the order in which they were sent.
     changes: Vec<Changed>,
     /// Whether this only tells what would be.
@@ -131,7 +132,7 @@ pub(super) async fn put_override(
     request_body = NewOverridesSchema,
     params(("dry_run" = Option<bool>, Query, description = "Only tell what would change.")),
     responses(
-        (status = 200, description = "What it did, or would do", body = Changes),
+        (status = 200, description = "What it did, or would do", body = ChangesBody),
         (status = 409, description = "Not as things are: `would-lower`, `too-many`"),
         (status = 422, description = "One of them cannot be: `unknown-limit`, `bad-id`, `bad-override`, \
             `not-overridable`"),
@@ -150,7 +151,7 @@ pub(super) async fn put_overrides(
         return Err(refusal(&error, "", Target::Body));
     }
     let mut many = Vec::with_capacity(overrides.len());
-    for (place, one) in overrides.into_iter().enumerate() {
+    for (place, Object(one)) in overrides.into_iter().enumerate() {
         many.push(one.read(lower, &format!("overrides[{place}]."))?);
     }
     let durable = office.house.standing.counts().durable;
@@ -158,11 +159,11 @@ pub(super) async fn put_overrides(
         let now = || office.time.now();
         office.house.put_overrides(many, caller.who(), dry_run, now)
     });
-    let changes = changed.await?.map_err(|Refused { at, error }| {
+    let made = changed.await?.map_err(|Refused { at, error }| {
         let at = at.map_or_else(String::new, |place| format!("overrides[{place}]."));
         refusal(&error, &at, Target::Body)
     })?;
-    Ok(body::json(&Changes { changes, dry_run, durable }))
+    Ok(body::json(&ChangesBody { changes: made, dry_run, durable }))
 }
 
 /// Remove an override that was made at run time

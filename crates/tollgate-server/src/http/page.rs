@@ -1,5 +1,6 @@
 //! The live page and the page that shows the API: files that are built in.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::Router;
@@ -94,7 +95,8 @@ impl Fixed {
     pub(super) fn new(content_type: &'static str, bytes: Bytes) -> Self {
         let mut tag = String::from("\"");
         for byte in Sha256::digest(&bytes).iter().take(TAG_BYTES) {
-            tag.push_str(&format!("{byte:02x}"));
+            // Writing to a string cannot fail.
+            let _ = write!(tag, "{byte:02x}");
         }
         tag.push('"');
         // Digits and quotes, which a header can always hold.

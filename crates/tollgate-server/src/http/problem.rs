@@ -84,25 +84,26 @@ kinds! {
 pub(crate) struct Problem {
     /// Which kind: an address within this server's documentation.
     #[serde(rename = "type")]
-    #[schema(format = "uri-reference", examples("/api#unknown-limit"))]
-    kind: String,
+    #[schema(value_type = String, format = "uri-reference", examples("/api#unknown-limit"))]
+    kind: Box<str>,
     /// The kind in words.
     title: &'static str,
     /// The status of the answer.
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
     /// What is wrong here.
-    detail: String,
+    #[schema(value_type = String)]
+    detail: Box<str>,
     /// The field of the body, or the parameter, that is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
-    field: Option<String>,
+    field: Option<Box<str>>,
     /// What would be right.
     rule: &'static str,
     /// The limits that denied, for `quota-exceeded`.
-    #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
-    violated_policies: Vec<String>,
+    #[serde(rename = "violated-policies", skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<String>, required = false)]
+    violated_policies: Box<[String]>,
     /// Which proof is wanted.
     #[serde(skip)]
     challenge: Option<&'static str>,
@@ -114,20 +115,20 @@ const QUOTA_TYPE: &str = "https://iana.org/assignments/http-problem-types#quota-
 impl Problem {
     pub(super) fn new(kind: &'static Kind, detail: impl Display) -> Self {
         Self {
-            kind: format!("/api#{}", kind.slug),
+            kind: format!("/api#{}", kind.slug).into(),
             title: kind.title,
             status: kind.status,
-            detail: detail.to_string(),
+            detail: detail.to_string().into(),
             field: None,
             rule: kind.rule,
-            violated_policies: Vec::new(),
+            violated_policies: Box::default(),
             challenge: None,
         }
     }
 
     /// A problem with a field of the body or a parameter.
     pub(super) fn field(kind: &'static Kind, field: impl Display, detail: impl Display) -> Self {
-        Self { field: Some(field.to_string()), ..Self::new(kind, detail) }
+        Self { field: Some(field.to_string().into()), ..Self::new(kind, detail) }
     }
 
     /// What an ask got wrong; `at` is where the ask is in the body, such as `asks[2].`.
@@ -173,7 +174,7 @@ impl Problem {
 
     /// A denial, for clients that look at the status only.
     pub(super) fn denial(detail: impl Display, violated_policies: Vec<String>) -> Self {
-        let kind = QUOTA_TYPE.to_owned();
+        let (kind, violated_policies) = (QUOTA_TYPE.into(), violated_policies.into());
         Self { kind, violated_policies, ..Self::new(&QUOTA_EXCEEDED, detail) }
     }
 }

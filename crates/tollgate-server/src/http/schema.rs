@@ -156,7 +156,7 @@ pub(super) struct BatchOneSchema {
     /// Whom it counts for.
     id: String,
     /// How many tokens; 1 if nothing is said.
-    #[schema(required = false, minimum = 0, default = 1)]
+    #[schema(required = false, minimum = 0, maximum = 18_446_744_073_709_551_615_u64, default = 1)]
     cost: u64,
 }
 
@@ -216,7 +216,7 @@ pub(super) struct BatchResetManySchema {
 pub(super) struct BatchAskSchema {
     limit: String,
     id: String,
-    #[schema(required = false, minimum = 0, default = 1)]
+    #[schema(required = false, minimum = 0, maximum = 18_446_744_073_709_551_615_u64, default = 1)]
     cost: u64,
     #[schema(required = false)]
     mode: AskMode,
@@ -230,7 +230,7 @@ pub(super) struct BatchAskSchema {
 pub(super) struct BatchPlainAskSchema {
     limit: String,
     id: String,
-    #[schema(required = false, minimum = 0, default = 1)]
+    #[schema(required = false, minimum = 0, maximum = 18_446_744_073_709_551_615_u64, default = 1)]
     cost: u64,
 }
 
@@ -286,7 +286,7 @@ pub(super) struct NewOverrideSchema {
     #[schema(minimum = 1, maximum = 4_294_967_296_u64)]
     burst: u64,
     /// How many tokens come back in a period.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 18_446_744_073_709_551_615_u64)]
     count: u64,
     /// How long that takes: numbers, each with its unit.
     #[schema(
@@ -336,7 +336,7 @@ pub(super) struct ListedNewOverrideSchema {
     #[schema(minimum = 1, maximum = 4_294_967_296_u64)]
     burst: u64,
     /// How many tokens come back in a period.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 18_446_744_073_709_551_615_u64)]
     count: u64,
     /// How long that takes: numbers, each with its unit.
     #[schema(
@@ -354,7 +354,7 @@ pub(super) struct ListedNewOverrideSchema {
 
 /// What asks are answered.
 #[derive(IntoResponses)]
-#[expect(dead_code, reason = "only its schema is used")]
+#[expect(dead_code, clippy::large_enum_variant, reason = "only its schema is used")]
 pub(super) enum Decided {
     /// It was decided: `allowed` says how
     #[response(status = 200, headers(
@@ -366,7 +366,7 @@ pub(super) enum Decided {
         ("X-RateLimit-Limit" = u64, description = "Only if `http.x_ratelimit` is set, as the next two: the burst."),
         ("X-RateLimit-Remaining" = u64, description = "How many tokens are left."),
         ("X-RateLimit-Reset" = String, description = "When there is more, as the setting says.")))]
-    Decision(#[to_schema] DecisionBody),
+    Decision(DecisionBody),
     /// What is asked cannot be decided: `unknown-limit`, `bad-id`, `no-default`, `cost-above-burst`,
     /// `same-bucket-twice`, `bad-asks`
     #[response(status = 422)]

@@ -172,9 +172,15 @@ impl Wire {
             };
             ready?;
             match self.stream.try_read_buf(into) {
+                // The end is told at the second time: whoever sends a request and then says that
+                // nothing more will come still wants his answer, and hyper would give it up.
+                Ok(0) if !self.has_ended.replace(true) => {
+                    self.is_exhausted.set(true);
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 Ok(read) => {
                     self.is_exhausted.set(false);
-                    self.has_ended.set(read == 0);
                     self.heard_bytes.set(self.heard_bytes.get().saturating_add(read));
                     return Poll::Ready(Ok(()));
                 }

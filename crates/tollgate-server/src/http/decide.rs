@@ -12,7 +12,7 @@ use tollgate::{Limiter, Merged, Mistake, Mode, Moment, Request};
 use utoipa::ToSchema;
 
 use super::app::{App, Inside};
-use super::body::{self, Object, Whole, present};
+use super::body::{self, Object, Whole, present, present_whole};
 use super::connection::Counted;
 use super::decision::{Decided, DecisionBody};
 use super::fields::{self, Answered, Answers};
@@ -42,7 +42,7 @@ pub(super) struct Transaction<'b> {
     limit: Option<Cow<'b, str>>,
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<Cow<'b, str>>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "present_whole")]
     cost: Option<u64>,
     #[serde(borrow, default, deserialize_with = "present")]
     asks: Option<Vec<Object<Ask<'b>>>>,
@@ -56,7 +56,7 @@ struct Ask<'b> {
     limit: Cow<'b, str>,
     #[serde(borrow)]
     id: Cow<'b, str>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "present_whole")]
     cost: Option<u64>,
     #[serde(default, deserialize_with = "present")]
     mode: Option<AskMode>,
@@ -87,7 +87,7 @@ struct BatchTransaction<'b> {
     limit: Option<Cow<'b, str>>,
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<Cow<'b, str>>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "present_whole")]
     cost: Option<u64>,
     #[serde(borrow, default, deserialize_with = "present")]
     asks: Option<Vec<Object<Ask<'b>>>>,

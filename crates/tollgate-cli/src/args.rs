@@ -24,7 +24,8 @@ use crate::serve::{self, Serve};
 use crate::stats;
 use crate::top;
 
-const ABOUT: &str = "An exact rate limiter: serve limits, check their files, ask, replay traffic";
+const ABOUT: &str =
+    "An exact rate limiter: serve limits, ask, change and watch them, check files, replay traffic";
 
 const MAIN_HELP: &str = "\
 EXAMPLES
@@ -34,6 +35,8 @@ EXAMPLES
       ask it: may ada log in once more?
   tollgate ask offline LoginsPerUser ada --times 7 --every 10s
       try limits without a server, and without waiting
+  tollgate top
+      watch what it decides
   tollgate check --limits limits.yaml --overrides overrides.yaml
       find every mistake in the files before a server reads them
   tollgate replay limits --limits limits.yaml < asks.jsonl
@@ -113,7 +116,7 @@ struct Raw {
 
 #[derive(Debug, Subcommand)]
 enum RawCommand {
-    /// Answer clients: the UDP rate limiter, the token-bucket server, Throttr
+    /// Answer clients: over HTTP, and as the UDP rate limiter, the token-bucket server and Throttr
     #[command(after_help = SERVE_HELP)]
     Serve(Serve),
     /// Print the settings file that says what is built in: every setting, explained

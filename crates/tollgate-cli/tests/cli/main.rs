@@ -13,6 +13,7 @@ mod client_udp;
 mod docs;
 mod fake;
 mod help;
+mod https;
 mod killed;
 mod overrides;
 mod overrides_live;

@@ -101,9 +101,9 @@ pub(crate) struct Problem {
     /// What would be right.
     rule: &'static str,
     /// The limits that denied, for `quota-exceeded`.
-    #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
-    violated_policies: Vec<String>,
+    #[serde(rename = "violated-policies", skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<String>, required = false)]
+    violated_policies: Box<[String]>,
     /// Which proof is wanted.
     #[serde(skip)]
     challenge: Option<&'static str>,
@@ -121,7 +121,7 @@ impl Problem {
             detail: detail.to_string().into(),
             field: None,
             rule: kind.rule,
-            violated_policies: Vec::new(),
+            violated_policies: Box::default(),
             challenge: None,
         }
     }
@@ -174,7 +174,7 @@ impl Problem {
 
     /// A denial, for clients that look at the status only.
     pub(super) fn denial(detail: impl Display, violated_policies: Vec<String>) -> Self {
-        let kind = QUOTA_TYPE.into();
+        let (kind, violated_policies) = (QUOTA_TYPE.into(), violated_policies.into());
         Self { kind, violated_policies, ..Self::new(&QUOTA_EXCEEDED, detail) }
     }
 }

@@ -25,13 +25,16 @@ const CLIENTS: usize = 1000;
 const GREEDY: usize = 50;
 /// What they may take together: 100 KiB each, and the buckets besides.
 const BYTES_MAX: usize = 128 << 20;
+/// What a thousand that come one after the other may leave behind: far less than one request each.
+const LEFT_BEHIND_BYTES_MAX: usize = 8 << 20;
 const GATE: &str = "/v1/gate/RequestsPerIPAddress/10.1.2.3";
 
 /// What this process holds in memory.
 fn resident_bytes() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * 4096
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let kibibytes: usize = line.trim().trim_end_matches(" kB").parse().unwrap();
+    kibibytes << 10
 }
 
 fn assert_flat(what: &str, before: usize) {
@@ -60,27 +63,25 @@ fn no_crowd_takes_more_than_its_share() {
     assert_flat("bodies in tiny pieces", before);
     drop(slow);
 
-    for _ in 0..CLIENTS {
+    one_after_the_other("bodies that are too large", || {
         let mut huge = Web::connect(&server);
         let head =
             "POST /v1/spend HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999999\r\n\r\n";
         huge.stream.send(head.as_bytes());
         let _ = huge.stream.0.write_all(&[b'x'; 10_000]);
         assert_eq!(huge.answer().status, 413);
-    }
-    assert_flat("bodies that are too large", before);
+    });
 
     let mut flood = Vec::new();
     for stream in (1..400).step_by(2) {
         flood.extend(get(stream, GATE));
         flood.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
     }
-    for _ in 0..CLIENTS {
+    one_after_the_other("resets", || {
         let mut client = Frames::connect(&server, &[]);
         client.try_send(&flood);
         assert_eq!(client.reason_of_end(), Some(11));
-    }
-    assert_flat("resets", before);
+    });
 
     let requests = request("GET", GATE, "", "").repeat(1000);
     for _ in 0..GREEDY {
@@ -94,6 +95,19 @@ fn no_crowd_takes_more_than_its_share() {
     ask_healthy(&server);
     assert_flat("everything", before);
     assert!(server.drain(settings.drain).unwrap());
+}
+
+/// Clients that each end before the next comes leave next to nothing behind, once a few were there.
+fn one_after_the_other(what: &str, mut client: impl FnMut()) {
+    for _ in 0..CLIENTS / 10 {
+        client();
+    }
+    let before = resident_bytes();
+    for _ in 0..CLIENTS {
+        client();
+    }
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < LEFT_BEHIND_BYTES_MAX, "{what} left {} KiB behind", grown >> 10);
 }
 
 fn crowd(server: &Server, begins: &[u8]) -> Vec<Stream> {

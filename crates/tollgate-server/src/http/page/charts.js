@@ -8,6 +8,7 @@ const CHARTS = 12;
 const CHARTS_MAX = 48;
 /** How often the busiest are chosen again: charts that jump about cannot be read. */
 const CHOOSE_MS = 10_000;
+const OTHERS = "There are more limits than the server tells by name: those are only in “All limits”.";
 
 export class Charts {
   #all = new Chart(null);
@@ -55,7 +56,8 @@ export class Charts {
     const wanted = this.filter.value.trim().toLowerCase();
     const names = this.#ranked().filter((name) => name.toLowerCase().includes(wanted));
     this.#names = names.slice(0, wanted ? CHARTS_MAX : CHARTS);
-    setText(byId("charts-note"), note(names.length, this.#names.length, wanted));
+    const words = note(names.length, this.#names.length, wanted);
+    setText(byId("charts-note"), this.history.hasOthers ? `${words} ${OTHERS}` : words);
     this.#lay();
   }
 
@@ -82,7 +84,7 @@ export class Charts {
 const words = (limit) => [limit.terms ?? "no default", limit.shadow ? "shadow" : ""].filter(Boolean).join(", ");
 
 function note(found, shown, wanted) {
-  if (wanted && found === 0) return "No limit is named like that.";
+  if (wanted && found === 0) return "No limit with a chart is named like that.";
   if (wanted && found > shown) return `The busiest ${shown} of ${count(found)} named like that: write more of the name.`;
   if (wanted) return `${count(found)} named like that.`;
   if (found > shown) return `The busiest ${shown} of ${count(found)} limits in the last five minutes.`;

@@ -31,6 +31,7 @@ export function setAttribute(node, name, value) {
 
 /** Makes the children of `parent` those of `items`, in their order, keeping the ones it has. */
 export function keyed(parent, items, keyOf, make, fill) {
+  // Two items may have the same key, as ids that were cut do: then only one of them is kept.
   const held = parent.contains(document.activeElement) ? document.activeElement : null;
   const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   let place = parent.firstElementChild;
@@ -46,7 +47,11 @@ export function keyed(parent, items, keyOf, make, fill) {
     if (node === place) place = place.nextElementSibling;
     else parent.insertBefore(node, place);
   }
-  for (const gone of old.values()) gone.remove();
+  while (place) {
+    const gone = place;
+    place = place.nextElementSibling;
+    gone.remove();
+  }
   // Moving an element takes the focus away from it.
   if (held?.isConnected && document.activeElement !== held) held.focus({ preventScroll: true });
 }

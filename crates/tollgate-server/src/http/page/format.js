@@ -10,6 +10,19 @@ const TENTHS_BELOW = 100;
 const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 const TIME_UNITS = [[31_557_600, "y"], [86_400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
 
+/** As limits files write them, in nanoseconds. */
+const PERIOD_UNITS = [
+  [86_400_000_000_000n, "d"],
+  [3_600_000_000_000n, "h"],
+  [60_000_000_000n, "m"],
+  [1_000_000_000n, "s"],
+  [1_000_000n, "ms"],
+  [1000n, "us"],
+  [1n, "ns"],
+];
+const WEEK_NS = 604_800_000_000_000n;
+const SECOND_NS = 1_000_000_000n;
+
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 
 export function count(value) {
@@ -52,6 +65,21 @@ export function seconds(value) {
     rest %= size;
   }
   return parts.join(" ");
+}
+
+/** A period as limits files write it, to the nanosecond; nothing if it is not known so exactly. */
+export function period(nanos) {
+  if (!Number.isInteger(nanos) || nanos <= 0) return "";
+  let rest = BigInt(nanos);
+  // From 104 days on JavaScript rounds what it is told: whole seconds stay, of others nothing is said.
+  if (!Number.isSafeInteger(nanos) && rest % SECOND_NS !== 0n) return "";
+  if (rest % WEEK_NS === 0n) return `${rest / WEEK_NS}w`;
+  let words = "";
+  for (const [size, unit] of PERIOD_UNITS) {
+    if (rest >= size) words += `${rest / size}${unit}`;
+    rest %= size;
+  }
+  return words;
 }
 
 const significant = (value) => String(Number(value.toPrecision(3)));

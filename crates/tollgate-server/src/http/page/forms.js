@@ -38,10 +38,13 @@ export function isFilled(form) {
   return false;
 }
 
-/** Ids go into paths, where these two mean something else and cannot be written otherwise. */
-export function isAddressable(form, id) {
+/**
+ * Ids go into paths, where these two mean something else and cannot be written otherwise. `command`
+ * is what does the same without a browser.
+ */
+export function isAddressable(form, id, command) {
   if (id !== "." && id !== "..") return true;
-  showProblem(form, { field: "id", detail: `\`${id}\` cannot be part of an address: use \`tollgate check\`` });
+  showProblem(form, { field: "id", detail: `\`${id}\` cannot be part of an address: use \`${command}\`` });
   return false;
 }
 

@@ -6,7 +6,7 @@ const GAP_SECS = 5;
 /** How far two readings of the moment a server started may differ, rounded as they are. */
 const START_SLACK_SECS = 3;
 const POINTS_MAX = 2 * WINDOW_SECS;
-/** How many limits a point remembers, the busiest first: there may be tens of thousands. */
+/** How many limits a point remembers, the busiest first. The server names no more than these. */
 const LIMITS_MAX = 1000;
 
 const QUIET = [0, 0, 0];
@@ -27,7 +27,8 @@ export class History {
   /** Takes what the server counted. The first reading is only what the next is compared with. */
   take(stats) {
     const before = this.last;
-    const now = { at: stats.at, started: stats.at - stats.uptime_secs, limits: stats.limits ?? {} };
+    const { at, limits = {}, others = {} } = stats;
+    const now = { at, started: at - stats.uptime_secs, limits, others };
     if (before && now.at === before.at) return;
     this.last = now;
     // Another server's clock: what was drawn by the old one has no place on the new axis.
@@ -48,6 +49,11 @@ export class History {
   rates(point, name) {
     if (!point.all) return null;
     return name === null ? point.all : (point.limits.get(name) ?? QUIET);
+  }
+
+  /** Whether limits were asked that are too many to be told by name. */
+  get hasOthers() {
+    return sum(counters(this.last?.others ?? {})) > 0;
   }
 
   /** The newest rates, or null while there are none. */
@@ -74,7 +80,8 @@ export class History {
 
   #point(before, now) {
     const secs = now.at - before.at;
-    const all = [0, 0, 0];
+    // Limits without a name are part of everything, and have no line of their own.
+    const all = perSecond(counters(now.others), counters(before.others), secs);
     let limits = [];
     for (const [name, limit] of Object.entries(now.limits)) {
       const rates = perSecond(counters(limit), counters(before.limits[name] ?? {}), secs);
@@ -97,10 +104,9 @@ function isApart(before, now) {
 
 /** A counter that is smaller than it was began anew, and with it the server. */
 function shrank(before, now) {
-  return Object.entries(before.limits).some(([name, limit]) => {
-    const [old, fresh] = [counters(limit), counters(now.limits[name] ?? limit)];
-    return fresh.some((value, index) => value < old[index]);
-  });
+  const isLess = (fresh, old) => counters(fresh).some((value, index) => value < counters(old)[index]);
+  const names = Object.entries(before.limits);
+  return isLess(now.others, before.others) || names.some(([name, limit]) => isLess(now.limits[name] ?? limit, limit));
 }
 
 function perSecond(now, before, secs) {

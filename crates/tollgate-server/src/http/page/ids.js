@@ -6,6 +6,8 @@ import { ask } from "./session.js";
 
 /** How often the ids of one limit are asked for, while they are looked at. */
 const ASK_MS = 5000;
+/** What the server ends an id with that is too long to be told. */
+const CUT = "…";
 
 export class Ids {
   #asked = -Infinity;
@@ -77,9 +79,14 @@ function columns(counted, onPick) {
 const error = (value) => (value > 0 ? `at most ${count(value)} too high` : "exact");
 
 function fillId(cell, row, onPick) {
-  // The key of a row is its limit and id, so the button never changes.
+  // The key of a row is its limit and id, so what is in it never changes.
   if (cell.firstChild) return;
-  const button = el("button", { type: "button", class: "link", title: "Look this id up" }, row.id);
-  button.addEventListener("click", () => onPick(row.limit, row.id));
-  cell.append(button, " ", el("span", { class: "hint" }, ...breakable(row.limit)));
+  const id = row.id.endsWith(CUT) ? el("span", { title: "Only the start of a long id" }, row.id) : button(row, onPick);
+  cell.append(id, " ", el("span", { class: "hint" }, ...breakable(row.limit)));
+}
+
+function button(row, onPick) {
+  const node = el("button", { type: "button", class: "link", title: "Look this id up" }, row.id);
+  node.addEventListener("click", () => onPick(row.limit, row.id));
+  return node;
 }

@@ -7,6 +7,8 @@ import { ask } from "./session.js";
 /** More rows or choices than this help nobody: there is a filter, and names can be typed. */
 const ROWS_MAX = 200;
 const CHOICES_MAX = 1000;
+/** The server tells them page by page. Whoever has more limits than these hold finds them by name. */
+const PAGES_MAX = 20;
 
 const COLUMNS = [
   { label: "Limit", text: (limit) => limit.name },
@@ -20,9 +22,11 @@ const COLUMNS = [
 
 export class LimitsList {
   #limits = [];
+  #hasMore = false;
+  #number = 0;
   #onLimits;
 
-  /** `onLimits` is told all limits whenever they were read. */
+  /** `onLimits` is told the limits whenever they were read. */
   constructor(onLimits) {
     this.#onLimits = onLimits;
     this.table = new Table(byId("limits"), "Limits", COLUMNS);
@@ -30,23 +34,32 @@ export class LimitsList {
     this.filter.addEventListener("input", () => this.#show());
   }
 
+  /** Reads the limits, and says whether that is done. */
   async load() {
-    const answer = await ask("/v1/limits");
+    this.#number += 1;
+    const number = this.#number;
+    const answer = await readPages();
+    // Only the newest question may answer.
+    if (number !== this.#number) return false;
     const problem = byId("limits-problem");
     problem.hidden = answer.ok;
     setText(problem, answer.ok ? "" : answer.problem.detail);
-    if (!answer.ok) return;
-    this.#limits = answer.data.limits;
+    if (!answer.ok) return false;
+    this.#limits = answer.limits;
+    this.#hasMore = answer.hasMore;
     this.#show();
     this.#offer();
     this.#onLimits(this.#limits);
+    return true;
   }
 
   #show() {
     const wanted = this.filter.value.trim().toLowerCase();
     const found = this.#limits.filter((limit) => limit.name.toLowerCase().includes(wanted));
     const shown = found.slice(0, ROWS_MAX);
-    this.table.say(found.length > shown.length ? `${shown.length} of ${count(found.length)}` : count(found.length));
+    const counted = found.length > shown.length ? `${shown.length} of ${count(found.length)}` : count(found.length);
+    const first = this.#hasMore ? `; only the first ${count(this.#limits.length)} limits were read` : "";
+    this.table.say(`${counted}${first}`);
     this.table.show(shown, (limit) => limit.name, (row, limit) => (row.dataset.limit = limit.name));
   }
 
@@ -59,4 +72,19 @@ export class LimitsList {
       select.value = names.includes(chosen) ? chosen : "";
     }
   }
+}
+
+/** All limits, or as many as there may be here: `{ ok: true, limits, hasMore }`, or what went wrong. */
+async function readPages() {
+  const limits = [];
+  let query = "";
+  for (let page = 0; page < PAGES_MAX; page += 1) {
+    const answer = await ask(`/v1/limits${query}`);
+    if (!answer.ok) return answer;
+    const { limits: more, next } = answer.data;
+    limits.push(...more);
+    if (!next) return { ok: true, limits, hasMore: false };
+    query = `?${new URLSearchParams({ after: next })}`;
+  }
+  return { ok: true, limits, hasMore: true };
 }

@@ -7,6 +7,7 @@ import { ask } from "./session.js";
 
 /** Everybody together, in limits that all share. */
 const EVERYBODY = "*";
+const COMMAND = "tollgate ask --check LIMIT -- ID";
 
 export class Lookup {
   #onOverride;
@@ -51,7 +52,7 @@ export class Lookup {
   async #look() {
     clearProblem(this.form);
     const { limit, id, cost } = this.form.elements;
-    if (!isFilled(this.form) || !isAddressable(this.form, id.value)) return;
+    if (!isFilled(this.form) || !isAddressable(this.form, id.value, COMMAND)) return;
     this.#number += 1;
     const number = this.#number;
     const at = `${encodeURIComponent(limit.value.trim())}/${encodeURIComponent(id.value)}`;

@@ -4,12 +4,13 @@
 //   #token-box, #token-form (#token-input), #token-forget, #theme-toggle, html[data-theme]
 //   #chart-all and #charts > figure, each with data-limit ("*" is all of them), data-allowed-rate,
 //     data-denied-rate, data-shadow-rate (empty while unknown), data-points, data-gaps; #chart-filter
-//   #ids-limit, #busiest and #most-denied tbody tr[data-limit][data-id] (th button looks it up)
+//   #ids-limit, #busiest and #most-denied tbody tr[data-limit][data-id] (th button looks it up,
+//     unless the id was cut)
 //   #lookup-form (limit, id, cost), #lookup-result[data-state=empty|allowed|denied|problem]
 //   #overrides tbody tr[data-limit][data-id][data-source=run-time|file][data-in-force], button in it
 //   #override-form (limit, id, burst, count, period, until, why, lower), #override-preview,
 //     #override-apply, #override-result[data-state=empty|preview|problem|done]
-//   #remove-dialog, #remove-form (why, lower), #remove-confirm
+//   #remove-dialog, #remove-form (why), #remove-confirm
 //   [data-error-for=FIELD] in a form is where a problem with that field is told, "" for the form
 //   #doors tbody tr[data-door], #stores tbody tr[data-store], #limits tbody tr[data-limit]
 //   #configured-facts, #health-note
@@ -29,6 +30,8 @@ import { onToken, setUpSignIn } from "./session.js";
 const TICK_MS = 1000;
 /** The charts move by themselves when nothing was told for this long. */
 const SILENT_MS = 1500;
+/** How long what could not be read is left alone. */
+const READ_AGAIN_MS = 5000;
 const ANNOUNCED = {
   live: "Live.",
   waiting: "Not connected to the server; trying again.",
@@ -50,7 +53,10 @@ const feed = new Feed({ onStats, onState, onBreak });
 
 let stats = null;
 let heardMs = 0;
+/** The version of the configuration that was read, whoever is reading it now, and when that failed. */
 let version = null;
+let reading = null;
+let failedMs = -Infinity;
 let connection = { state: "waiting", words: "connecting", retryMs: null };
 
 function onStats(told) {
@@ -82,13 +88,30 @@ function show() {
   readAgainIfChanged();
 }
 
-/** What is configured is read when the feed says that it changed, and not otherwise. */
-function readAgainIfChanged() {
+/** What is configured is read when the feed says that it changed, and again if that failed. */
+async function readAgainIfChanged() {
   const now = `${stats.configured?.version} ${stats.configured?.since}`;
-  if (now === version) return;
-  version = now;
-  limits.load();
-  overrides.load();
+  const isEarly = performance.now() - failedMs < READ_AGAIN_MS;
+  if (now === version || reading || isEarly) return;
+  const mine = {};
+  reading = mine;
+  let read = [false];
+  try {
+    read = await Promise.all([limits.load(), overrides.load()]);
+  } finally {
+    if (reading === mine) {
+      reading = null;
+      if (read.every(Boolean)) version = now;
+      else failedMs = performance.now();
+    }
+  }
+}
+
+/** Somebody else is asking: what was read, or could not be, says nothing about them. */
+function forgetWhatWasRead() {
+  version = null;
+  reading = null;
+  failedMs = -Infinity;
 }
 
 function showConnection() {
@@ -109,7 +132,7 @@ function tick() {
 
 setUpSignIn();
 onToken(() => {
-  version = null;
+  forgetWhatWasRead();
   feed.restart();
 });
 byId("reconnect").addEventListener("click", () => feed.restart());

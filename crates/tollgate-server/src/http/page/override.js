@@ -1,7 +1,7 @@
 // Adding an override: first what would change, then putting it in force.
 
 import { byId, el } from "./dom.js";
-import { asDate } from "./format.js";
+import { asDate, period } from "./format.js";
 import { clearProblem, isAddressable, isFilled, showProblem } from "./forms.js";
 import { ask } from "./session.js";
 
@@ -10,6 +10,8 @@ const WOULD_LOWER = "would-lower";
 
 export class OverrideForm {
   #onDone;
+  /** Of the newest question, or of what was written since: only that may be answered in the form. */
+  #number = 0;
 
   /** `onDone` is called when an override was put in force. */
   constructor(onDone) {
@@ -29,20 +31,21 @@ export class OverrideForm {
   /** Starts from what applies to an id now. */
   begin({ limit, id, applies }) {
     const { elements } = this.form;
-    const { burst = "", count = "", terms = "" } = applies ?? {};
+    const { burst = "", count = "", period_ns: nanos } = applies ?? {};
     this.form.reset();
     this.#edited(null);
     Object.assign(elements.limit, { value: limit?.name ?? "" });
     Object.assign(elements.id, { value: id });
     Object.assign(elements.burst, { value: burst });
     Object.assign(elements.count, { value: count });
-    Object.assign(elements.period, { value: /per ([^,]+)/.exec(terms)?.[1] ?? "" });
+    Object.assign(elements.period, { value: period(nanos) });
     this.form.scrollIntoView({ block: "nearest" });
     elements.burst.focus();
   }
 
   /** What was previewed is not what is written any more. */
   #edited(field) {
+    this.#number += 1;
     this.apply.disabled = true;
     clearProblem(this.form);
     if (field?.name === "lower") {
@@ -57,12 +60,17 @@ export class OverrideForm {
   async #send(isDry) {
     clearProblem(this.form);
     const { limit, id } = this.form.elements;
-    if (!isFilled(this.form) || !isAddressable(this.form, id.value)) return;
+    if (!isFilled(this.form) || !areWhole(this.form)) return;
+    if (!isAddressable(this.form, id.value, "tollgate override")) return;
     this.apply.disabled = true;
+    this.#number += 1;
+    const number = this.#number;
     const path = `/v1/overrides/${encodeURIComponent(limit.value.trim())}/${encodeURIComponent(id.value)}`;
     const body = bodyOf(this.form.elements);
     const answer = await ask(isDry ? `${path}?dry_run=1` : path, { method: "PUT", body });
-    if (!answer.ok) this.#refused(answer);
+    if (number !== this.#number) {
+      if (!isDry) this.#late(answer);
+    } else if (!answer.ok) this.#refused(answer);
     else if (isDry) this.#previewed(answer.data);
     else this.#done(answer.data);
   }
@@ -89,6 +97,18 @@ export class OverrideForm {
   #done(data) {
     this.form.reset();
     this.lower.hidden = true;
+    this.#tell(data);
+  }
+
+  /** The form says something else by now and keeps it, but what became of a change has to be told. */
+  #late({ ok, data, problem }) {
+    this.#number += 1;
+    this.apply.disabled = true;
+    if (ok) this.#tell(data);
+    else this.#say("problem", problem.title ?? "Refused", el("p", {}, problem.detail ?? ""));
+  }
+
+  #tell(data) {
     this.#say("done", "In force:", change(data), el("p", { class: "hint" }, lasting(data)));
     this.#onDone();
   }
@@ -98,6 +118,14 @@ export class OverrideForm {
     const head = state === "empty" ? el("p", { class: "hint" }, title) : el("h3", {}, title);
     this.result.replaceChildren(head, ...more.filter(Boolean));
   }
+}
+
+/** Whether the numbers arrive as they are written: JSON from a browser rounds others. */
+function areWhole(form) {
+  const broken = NUMBERS.find((name) => !Number.isSafeInteger(Number(form.elements[name].value)));
+  if (!broken) return true;
+  showProblem(form, { field: broken, detail: `this is not a whole number up to ${Number.MAX_SAFE_INTEGER}` });
+  return false;
 }
 
 function bodyOf(elements) {

@@ -2,7 +2,7 @@
 
 import { breakable, byId, el, setText, Table } from "./dom.js";
 import { count, moment, place } from "./format.js";
-import { clearProblem, isFilled, showProblem } from "./forms.js";
+import { clearProblem, isAddressable, isFilled, showProblem } from "./forms.js";
 import { ask } from "./session.js";
 
 /** A page that holds more rows than this cannot be scrolled any more: the filter helps. */
@@ -18,12 +18,12 @@ export class Overrides {
     this.more = byId("overrides-more");
     this.removal = new Removal(() => this.load());
     const remove = (override) => this.removal.open(override);
-    this.table = new Table(byId("overrides"), "In force", columns(remove));
+    this.table = new Table(byId("overrides"), "Overrides", columns(remove));
     this.limit.addEventListener("change", () => this.load());
     this.more.addEventListener("click", () => this.#read(this.#next));
   }
 
-  /** Reads the list from its start. */
+  /** Reads the list from its start, and says whether that is done. */
   load() {
     return this.#read(null);
   }
@@ -35,14 +35,15 @@ export class Overrides {
     if (this.limit.value) query.set("limit", this.limit.value);
     if (after) query.set("after", after);
     const answer = await ask(`/v1/overrides?${query}`);
-    if (number !== this.#number) return;
+    if (number !== this.#number) return false;
     const problem = byId("overrides-problem");
     problem.hidden = answer.ok;
     setText(problem, answer.ok ? "" : answer.problem.detail);
-    if (!answer.ok) return;
+    if (!answer.ok) return false;
     this.#rows = after ? [...this.#rows, ...answer.data.overrides] : answer.data.overrides;
     this.#next = this.#rows.length < ROWS_MAX ? answer.data.next : null;
     this.#show();
+    return true;
   }
 
   #show() {
@@ -62,7 +63,7 @@ export class Overrides {
 function columns(remove) {
   return [
     { label: "Id", fill: (cell, row) => once(cell, () => whose(row)) },
-    { label: "Allows", text: (row) => row.terms ?? "" },
+    { label: "Allows", text: (row) => allows(row) },
     { label: "From", text: (row) => from(row) },
     { label: "Why", text: (row) => row.why || "–" },
     { label: "Until", text: (row) => until(row) },
@@ -76,14 +77,19 @@ function once(cell, make) {
   if (!cell.firstChild) cell.append(...make());
 }
 
+function allows({ terms, in_force: inForce, reason }) {
+  if (inForce !== false) return terms ?? "";
+  return `${terms} (not in force${reason ? `: ${reason}` : ""})`;
+}
+
 function from({ source, origin, by, at }) {
   if (source === "file") return place(origin) ?? "a file";
   return `run time, by ${by ?? "somebody"}${at ? `, ${moment(at)}` : ""}`;
 }
 
-function until({ until: end, in_force: inForce, source }) {
-  const words = end ? moment(end) : source === "file" ? "–" : "for good";
-  return inForce === false ? `${words} (not in force)` : words;
+function until({ until: end, source }) {
+  if (end) return moment(end);
+  return source === "file" ? "–" : "for good";
 }
 
 function action(row, remove) {
@@ -100,7 +106,6 @@ class Removal {
     this.onDone = onDone;
     this.dialog = byId("remove-dialog");
     this.form = byId("remove-form");
-    this.lower = byId("remove-lower-field");
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#remove();
@@ -112,32 +117,29 @@ class Removal {
     this.override = override;
     this.form.reset();
     clearProblem(this.form);
-    this.lower.hidden = true;
     setText(byId("remove-what"), `${override.limit} for ${override.id}: ${override.terms}.`);
     this.dialog.showModal();
+    if (!this.#isAddressable()) return;
     const answer = await this.#send({ dry_run: "1", why: "to see what would change" });
     if (this.override !== override || !this.dialog.open) return;
     if (answer.ok) setText(byId("remove-what"), answer.data.change ?? "");
-    else this.#fail(answer);
+    else showProblem(this.form, answer.problem);
   }
 
   async #remove() {
     clearProblem(this.form);
-    if (!isFilled(this.form)) return;
-    const query = { why: this.form.elements.why.value.trim() };
-    if (this.form.elements.lower.checked) query.lower = "1";
-    const answer = await this.#send(query);
+    if (!isFilled(this.form) || !this.#isAddressable()) return;
+    const answer = await this.#send({ why: this.form.elements.why.value.trim() });
     if (!answer.ok) {
-      this.#fail(answer);
+      showProblem(this.form, answer.problem);
       return;
     }
     this.dialog.close();
     this.onDone();
   }
 
-  #fail({ status, problem }) {
-    if (status === 409) this.lower.hidden = false;
-    showProblem(this.form, problem);
+  #isAddressable() {
+    return isAddressable(this.form, this.override.id, "tollgate override");
   }
 
   #send(query) {

@@ -1,5 +1,8 @@
 //! Reading a body, within its bounds.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -9,7 +12,7 @@ use axum::extract::{FromRequest, Request};
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
+use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::app::App;
@@ -119,6 +122,41 @@ where
     D: Deserializer<'b>,
 {
     T::deserialize(deserializer).map(Some)
+}
+
+/// A whole number, as JSON Schema has it: `5.0` is one too.
+pub(super) fn whole<'b, D: Deserializer<'b>>(deserializer: D) -> Result<u64, D::Error> {
+    deserializer.deserialize_u64(WholeNumber)
+}
+
+/// The same for a field that can be left out.
+pub(super) fn present_whole<'b, D: Deserializer<'b>>(from: D) -> Result<Option<u64>, D::Error> {
+    whole(from).map(Some)
+}
+
+struct WholeNumber;
+
+/// Up to here, two whole numbers are never read as the same.
+const FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
+
+impl Visitor<'_> for WholeNumber {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number that is not negative")
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<u64, E> {
+        Ok(number)
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<u64, E> {
+        let wrong = || E::invalid_value(Unexpected::Float(number), &self);
+        if number.fract() != 0.0 || !(0.0..=FLOAT_MAX).contains(&number) {
+            return Err(wrong());
+        }
+        number.abs().to_string().parse().map_err(|_| wrong())
+    }
 }
 
 /// An answer as JSON.

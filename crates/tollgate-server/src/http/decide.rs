@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::address;
 use super::app::{App, Inside};
-use super::body::{self, Object, Whole, present};
+use super::body::{self, Object, Whole, present, present_whole};
 use super::connection::Counted;
 use super::decision::{Decided, DecisionBody, Described};
 use super::fields::{self, Answered, Answers};
@@ -47,7 +47,7 @@ pub(super) struct Transaction<'b> {
     limit: Option<Cow<'b, str>>,
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<Cow<'b, str>>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "present_whole")]
     cost: Option<u64>,
     #[serde(borrow, default, deserialize_with = "present")]
     asks: Option<Vec<Object<Ask<'b>>>>,
@@ -61,7 +61,7 @@ struct Ask<'b> {
     limit: Cow<'b, str>,
     #[serde(borrow)]
     id: Cow<'b, str>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "present_whole")]
     cost: Option<u64>,
     #[serde(default, deserialize_with = "present")]
     mode: Option<AskMode>,
@@ -92,7 +92,7 @@ struct BatchTransaction<'b> {
     limit: Option<Cow<'b, str>>,
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<Cow<'b, str>>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "present_whole")]
     cost: Option<u64>,
     #[serde(borrow, default, deserialize_with = "present")]
     asks: Option<Vec<Object<Ask<'b>>>>,

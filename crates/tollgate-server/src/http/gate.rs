@@ -18,6 +18,7 @@ use super::decide::{Answer, COST_DEFAULT};
 use super::fields::{self, Answered, Answers};
 use super::forwarded;
 use super::problem::{self, Problem};
+use super::schema::DeniedStatus;
 use crate::office::Office;
 
 /// How long a header can be that is taken for an id.
@@ -34,7 +35,7 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
         ("id" = String, Path, description = "Whom it counts for, percent-encoded.", min_length = 1, example = "ada"),
         ("cost" = Option<u64>, Query, description = "How many tokens; 1 if nothing is said.",
             minimum = 0, maximum = 4_294_967_296_u64),
-        ("denied" = Option<u16>, Query, description = "The status of a denial, 429, 403 or 401, for proxies that take \
+        ("denied" = inline(Option<DeniedStatus>), Query, description = "The status of a denial, 429 if nothing is said, for proxies that take \
             others for an accident: nginx wants 403.")),
     responses(super::schema::Passed))]
 pub(super) async fn by_path(
@@ -54,10 +55,11 @@ pub(super) async fn by_path(
     params(
         ("limit" = String, Path, description = "The name of the limit.", min_length = 1, example = "LoginsPerUser"),
         ("header" = String, Query, description = "The header that has the id. `X-Forwarded-For` stands for the \
-            address of the client: the last hop that is not a trusted proxy.", example = "X-Forwarded-For"),
+            address of the client: the last hop that is not a trusted proxy.",
+            pattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", example = "X-Forwarded-For"),
         ("cost" = Option<u64>, Query, description = "How many tokens; 1 if nothing is said.",
             minimum = 0, maximum = 4_294_967_296_u64),
-        ("denied" = Option<u16>, Query, description = "The status of a denial: 429, 403 or 401.")),
+        ("denied" = inline(Option<DeniedStatus>), Query, description = "The status of a denial; 429 if nothing is said.")),
     responses(super::schema::Passed))]
 pub(super) async fn by_header(
     app: State<Arc<App>>,
@@ -114,15 +116,18 @@ fn id_in_header(
     name: &str,
     headers: &HeaderMap,
 ) -> Result<String, Problem> {
-    let bad = |detail: String| Problem::field(&problem::BAD_QUERY, "header", detail);
-    let name: HeaderName =
-        name.parse().map_err(|_| bad(format!("`{name}` is no name of a header")))?;
+    let no_name = format!("`{name}` is no name of a header");
+    let no_name = |_| Problem::field(&problem::BAD_QUERY, "header", no_name);
+    let name: HeaderName = name.parse().map_err(no_name)?;
     if SECRET_HEADERS.contains(&name) {
-        return Err(bad(format!("`{name}` is secret, and ids are shown: take another header")));
+        let detail = format!("`{name}` is secret, and ids are shown: take another header");
+        return Err(Problem::field(&problem::BAD_QUERY, "header", detail));
     }
     if name == FORWARDED_FOR {
         return client_address(app, caller, headers).map(|it| it.to_string());
     }
+    // The question is right, but this client has no id.
+    let bad = |detail: String| Problem::field(&problem::BAD_ID, "header", detail);
     let mut values = headers.get_all(&name).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
         return Err(bad(format!("the request has no `{name}`, or several")));

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::address::{self, InPath};
 use super::app::Inside;
-use super::body::{self, Object, Whole, present};
+use super::body::{self, Object, Whole, present, whole};
 use super::connection::Caller;
 use super::decide::Answer;
 use super::problem::{self, Problem};
@@ -34,7 +34,9 @@ const AUDIT_LAST_DEFAULT: u64 = 100;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Put {
+    #[serde(deserialize_with = "whole")]
     burst: u64,
+    #[serde(deserialize_with = "whole")]
     count: u64,
     period: String,
     why: String,
@@ -58,7 +60,9 @@ struct PutMany {
 struct PutOne {
     limit: String,
     id: String,
+    #[serde(deserialize_with = "whole")]
     burst: u64,
+    #[serde(deserialize_with = "whole")]
     count: u64,
     period: String,
     why: String,

@@ -1,6 +1,8 @@
 //! The shapes of requests, for the document that describes the API: what is read is read by
 //! `decide.rs` and `overrides.rs`, which say better what is wrong.
 
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{IntoResponses, ToSchema};
 
 use super::decide::AskMode;
@@ -395,3 +397,15 @@ pub(super) enum Passed {
         ("Retry-After" = u64, description = "After how many seconds the same ask passes.")))]
     Denied,
 }
+
+/// The status that a denial of the gate has.
+pub(super) struct DeniedStatus;
+
+impl utoipa::PartialSchema for DeniedStatus {
+    fn schema() -> RefOr<Schema> {
+        let statuses = [429_u16, 403, 401];
+        ObjectBuilder::new().schema_type(Type::Integer).enum_values(Some(statuses)).into()
+    }
+}
+
+impl ToSchema for DeniedStatus {}

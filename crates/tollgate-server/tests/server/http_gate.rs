@@ -107,7 +107,7 @@ fn an_id_comes_from_a_header() {
     assert_eq!(gate("X-Api-Key: bob\r\n").status, 204);
     for bad in ["", "X-Api-Key:\r\n", "X-Api-Key: a\r\nX-Api-Key: b\r\n", "X-Api-Key: \u{e9}\r\n"] {
         let page = gate(bad);
-        assert_eq!((page.status, kind(&page).as_str()), (400, "/api#bad-query"), "{bad:?}");
+        assert_eq!((page.status, kind(&page).as_str()), (422, "/api#bad-id"), "{bad:?}");
     }
     assert_eq!(client.get("/v1/gate/PerKey?header=no%20name").status, 400);
     assert_eq!(client.get("/v1/gate/PerKey").status, 400);

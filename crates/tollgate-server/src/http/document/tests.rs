@@ -175,3 +175,14 @@ fn operations_have_names_of_their_own() {
     // A path of a page is not one of the API.
     assert!(page::paths().all(|path| document["paths"].get(path).is_none()));
 }
+
+#[test]
+fn a_denial_of_the_gate_has_one_of_three_statuses() {
+    let document = document(&HttpSettings::default());
+    for path in ["/v1/gate/{limit}", "/v1/gate/{limit}/{id}"] {
+        let parameters = document["paths"][path]["get"]["parameters"].as_array().unwrap();
+        let denied = parameters.iter().find(|parameter| parameter["name"] == "denied").unwrap();
+        assert_eq!(denied["schema"], json!({"type": "integer", "enum": [429, 403, 401]}));
+        assert_eq!(denied["required"], false);
+    }
+}

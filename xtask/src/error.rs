@@ -11,10 +11,14 @@ pub(crate) enum Error {
     Start { command: String, source: std::io::Error },
     #[error("`{command}` ended with {status}")]
     Failed { command: String, status: ExitStatus },
+    #[error("`{command}` does not say where it listens")]
+    Silent { command: String },
     #[error("{program} is missing: {remedy}")]
     Missing { program: String, remedy: String },
     #[error("reading {}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
+    #[error("writing {}", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
     #[error("reading the output of `cargo metadata`")]
     Metadata(#[source] serde_json::Error),
     #[error("reading the policy in deny.toml")]

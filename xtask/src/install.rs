@@ -45,7 +45,12 @@ fn ensure_component(subcommand: &str, component: &str) -> Result<(), Error> {
     })
 }
 
-fn ensure_program(program: &str, args: &[&str], debian_package: &str) -> Result<(), Error> {
+/// Installs a package unless `program` succeeds with `args`; refuses to go on without it.
+pub(crate) fn ensure_program(
+    program: &str,
+    args: &[&str],
+    debian_package: &str,
+) -> Result<(), Error> {
     let present = || succeeds(command(program, args));
     if present() || apt_install(debian_package) && present() {
         return Ok(());

@@ -1,11 +1,14 @@
-//! The project's own commands: `cargo xtask test`, `tidy`, `oracle`, `memory`, `bench`.
+//! The project's own commands: `cargo xtask test`, `tidy`, `fuzz-api`, `screenshot`, `oracle`, `memory`,
+//! `bench`.
 //!
 //! Each command is a file of its own with a `run`; this one only parses, dispatches and exits.
 
 mod error;
+mod fuzz_api;
 mod install;
 mod lab;
 mod process;
+mod screenshot;
 mod test;
 mod tidy;
 
@@ -27,6 +30,10 @@ enum Command {
     Test,
     /// Check the house rules that compiler and lints do not know
     Tidy,
+    /// Compare what the HTTP door answers with what its own document says, on made-up requests
+    FuzzApi(fuzz_api::Args),
+    /// Draw the live page again, for the README
+    Screenshot,
     /// Compare the limiter with the exact oracle on random traffic (--decisions N --seed N)
     Oracle(lab::Args),
     /// Measure the memory of 10 million keys, and of a flood under a cap
@@ -39,6 +46,8 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Test => test::run(),
         Command::Tidy => tidy::run(),
+        Command::FuzzApi(args) => fuzz_api::run(&args),
+        Command::Screenshot => screenshot::run(),
         Command::Oracle(args) => lab::run("oracle", &args),
         Command::Memory(args) => lab::run("memory", &args),
         Command::Bench(args) => lab::run("bench", &args),

@@ -1,7 +1,9 @@
 //! Running other programs in the root of the workspace.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use serde::Deserialize;
 
 use crate::error::Error;
 
@@ -9,6 +11,18 @@ use crate::error::Error;
 pub(crate) fn root() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask)
+}
+
+/// The folder that cargo builds in.
+pub(crate) fn target() -> Result<PathBuf, Error> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        target_directory: PathBuf,
+    }
+    let metadata =
+        output(command("cargo", &["metadata", "--format-version=1", "--no-deps", "--locked"]))?;
+    let metadata: Metadata = serde_json::from_slice(&metadata).map_err(Error::Metadata)?;
+    Ok(metadata.target_directory)
 }
 
 /// A program with its arguments, to be run in the root.

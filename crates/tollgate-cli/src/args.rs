@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate::Nanos;
 use tollgate::limits::parse_duration;
-use tollgate_server::settings::ControlSetting;
 
 use crate::ask::args::{ASK_HELP, RawAsk, RawOp, RawWhom};
 use crate::ask::{self, Ask};
@@ -14,7 +13,7 @@ use crate::bench::args::{BENCH_HELP, RawBench};
 use crate::bench::{self, Trial};
 use crate::check::{self, Check};
 use crate::client::http::args::RawPlace;
-use crate::client::{self, Client};
+use crate::client::{self, Client, Source};
 use crate::error::Error;
 use crate::files::Files;
 use crate::overrides::args::OVERRIDE_HELP;
@@ -23,8 +22,10 @@ use crate::replay::args::{REPLAY_HELP, RawReplay};
 use crate::replay::{self, Replay};
 use crate::serve::{self, Serve};
 use crate::stats;
+use crate::top;
 
-const ABOUT: &str = "An exact rate limiter: serve limits, check their files, ask, replay traffic";
+const ABOUT: &str =
+    "An exact rate limiter: serve limits, ask, change and watch them, check files, replay traffic";
 
 const MAIN_HELP: &str = "\
 EXAMPLES
@@ -34,6 +35,8 @@ EXAMPLES
       ask it: may ada log in once more?
   tollgate ask offline LoginsPerUser ada --times 7 --every 10s
       try limits without a server, and without waiting
+  tollgate top
+      watch what it decides
   tollgate check --limits limits.yaml --overrides overrides.yaml
       find every mistake in the files before a server reads them
   tollgate replay limits --limits limits.yaml < asks.jsonl
@@ -62,6 +65,25 @@ SIGNALS
   HUP        read the files again; what was spent stays spent
   TERM, INT  answer what was received, save, and stop
   USR1       write the counters to the log";
+
+const STATS_HELP: &str = "\
+They are read from the control socket, or with --url over HTTP.";
+
+const TOP_HELP: &str = "\
+The counters come over HTTP, from --url or where a server usually is. If nobody answers there, or with
+--control, they are read from the control socket. A token needs the role `read`.
+
+KEYS
+  q            quit
+  up, down     move, also with k and j
+  Tab          to the next box
+  /            show only limits whose name has this in it
+  ?            help
+
+EXIT CODES
+  0  it was quit, or printed
+  2  the arguments are wrong, or the token is
+  3  no server was reached";
 
 const CHECK_HELP: &str = "\
 Prints each limit with its number in bucket keys, the format of its ids, what it allows, and how
@@ -94,19 +116,28 @@ struct Raw {
 
 #[derive(Debug, Subcommand)]
 enum RawCommand {
-    /// Answer clients: the UDP rate limiter, the token-bucket server, Throttr
+    /// Answer clients: over HTTP, and as the UDP rate limiter, the token-bucket server and Throttr
     #[command(after_help = SERVE_HELP)]
     Serve(Serve),
     /// Print the settings file that says what is built in: every setting, explained
     Config,
     /// Print the counters of a running server
+    #[command(after_help = STATS_HELP)]
     Stats {
-        /// The control socket of the server [default: the one that a server has]
-        #[arg(long, env = "TOLLGATE_CONTROL", value_name = "PATH", hide_env = true)]
-        control: Option<PathBuf>,
+        #[command(flatten)]
+        source: Box<Source>,
         /// How to print them
         #[arg(long, value_enum, default_value_t)]
         format: Format,
+    },
+    /// Show what a running server decides, as it happens
+    #[command(after_help = TOP_HELP)]
+    Top {
+        #[command(flatten)]
+        source: Box<Source>,
+        /// Print one frame as text, and end
+        #[arg(long)]
+        once: bool,
     },
     /// Find every mistake in limits, buckets and rules files, or say what limits change
     #[command(after_help = CHECK_HELP)]
@@ -202,7 +233,8 @@ pub(crate) fn parse_length(text: &str) -> Result<Nanos, String> {
 pub(crate) enum Command {
     Serve(Serve),
     Config,
-    Stats(PathBuf, Format),
+    Stats(Box<Source>, Format),
+    Top(Box<Source>, bool),
     Check(Check),
     Replay(Replay),
     Ask(Ask),
@@ -222,7 +254,8 @@ impl Command {
         let exit = match self {
             Self::Serve(arguments) => serve::serve(&arguments),
             Self::Config => serve::config(),
-            Self::Stats(control, format) => stats::run(&control, format),
+            Self::Stats(source, format) => stats::run(&source, format),
+            Self::Top(source, is_once) => top::run(&source, is_once),
             Self::Check(check) => check::run(&check),
             Self::Replay(replay) => replay::run(&replay),
             Self::Ask(ask) => ask::run(&ask),
@@ -239,9 +272,8 @@ impl From<RawCommand> for Command {
         match raw {
             RawCommand::Serve(arguments) => Self::Serve(arguments),
             RawCommand::Config => Self::Config,
-            RawCommand::Stats { control, format } => {
-                Self::Stats(control.unwrap_or_else(ControlSetting::usual_path), format)
-            }
+            RawCommand::Stats { source, format } => Self::Stats(source, format),
+            RawCommand::Top { source, once } => Self::Top(source, once),
             RawCommand::Check(raw) => Self::Check(raw.into()),
             RawCommand::Replay { what } => Self::Replay(what.into()),
             RawCommand::Ask { whom: Some(RawWhom::Offline(raw)), .. } => {

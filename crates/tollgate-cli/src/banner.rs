@@ -40,6 +40,7 @@ fn say_http(program: &str, base: &str, settings: &HttpSettings, has_starter_limi
     let is_usual = base == Url::default().to_string();
     let place = if is_usual { String::new() } else { format!(" --url {base}") };
     say(format_args!("  {program} ask{place} {limit} {id}"));
+    say(format_args!("  {program} top{place}"));
     say(format_args!("  page  {base}/"));
 }
 

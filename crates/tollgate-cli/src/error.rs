@@ -46,6 +46,10 @@ pub(crate) enum Error {
     Client(#[from] Failure),
     #[error(transparent)]
     Http(#[from] HttpError),
+    #[error("standard output is no terminal: use --once for one frame as text")]
+    NoTerminal,
+    #[error("using the terminal")]
+    Terminal(#[source] io::Error),
     #[error("reading the overrides from {file}")]
     Document { file: String, source: serde_json::Error },
     #[error("nobody says why for {place}: write a comment there, or use --why TEXT")]

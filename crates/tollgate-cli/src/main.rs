@@ -16,6 +16,7 @@ mod secret;
 mod serve;
 mod stats;
 mod table;
+mod top;
 
 use std::process::ExitCode;
 

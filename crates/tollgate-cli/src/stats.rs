@@ -1,24 +1,30 @@
 //! `tollgate stats`: the counters of a running server.
 
 use std::cmp::Reverse;
-use std::path::Path;
 
 use tollgate::Nanos;
 use tollgate_server::read_stats;
+use tollgate_server::settings::ControlSetting;
 use tollgate_server::stats::{BusyOf, DoorStats, Latency, Rulings, Stats, Store};
 
 use crate::args::Format;
+use crate::client::Source;
+use crate::client::http::HttpClient;
 use crate::error::{Error, Exit};
 use crate::output::Output;
-use crate::table::table;
+use crate::table::{shown, table};
 
 /// How many limits people are shown, and how many ids of each list. Programs read all.
 const LIMITS_SHOWN: usize = 20;
 const IDS_SHOWN: usize = 5;
 
-/// Prints the counters of the server that listens at `control`.
-pub(crate) fn run(control: &Path, format: Format) -> Result<Exit, Error> {
-    let stats = read_stats(control)?;
+/// Prints the counters of a server: of the one at the usual control socket, if nobody says.
+pub(crate) fn run(source: &Source, format: Format) -> Result<Exit, Error> {
+    let stats = match source {
+        Source::Control(path) => read_stats(path)?,
+        Source::Usual(_) => read_stats(&ControlSetting::usual_path())?,
+        Source::Http(place) => HttpClient::new(&place.place()?)?.get("/v1/stats")?,
+    };
     let mut output = Output::new();
     match format {
         Format::Json => output.json(&stats)?,
@@ -127,16 +133,4 @@ fn print_busy(
     output.line("")?;
     let of = format!("{title} of");
     table(&[&of, "id", counted], ids.iter().take(IDS_SHOWN).map(row).collect(), output)
-}
-
-/// A text of somebody else's, so that it is one line and moves no cursor.
-fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    for c in text.chars() {
-        match c {
-            '\'' | '"' => shown.push(c),
-            c => shown.extend(c.escape_debug()),
-        }
-    }
-    shown
 }

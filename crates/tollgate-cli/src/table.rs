@@ -3,17 +3,29 @@
 use crate::error::Error;
 use crate::output::Output;
 
+/// A text of somebody else's, so that it is one line and moves no cursor.
+pub(crate) fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars() {
+        match c {
+            '\'' | '"' => shown.push(c),
+            c => shown.extend(c.escape_debug()),
+        }
+    }
+    shown
+}
+
 /// Columns as wide as they need to be: words to the left, numbers to the right.
 pub(crate) fn table(
     head: &[&str],
     rows: Vec<Vec<String>>,
     output: &mut Output,
 ) -> Result<(), Error> {
+    let head: Vec<String> = head.iter().map(|&word| word.to_owned()).collect();
     let is_number = |column: usize| {
         rows.iter().all(|row| row.get(column).is_some_and(|it| it.parse::<u64>().is_ok()))
     };
     let is_number: Vec<bool> = (0..head.len()).map(is_number).collect();
-    let head = head.iter().map(|&word| word.to_owned()).collect();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
     let width =
         |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

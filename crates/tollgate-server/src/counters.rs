@@ -49,7 +49,7 @@ pub struct DoorStats {
     pub accepted: u64,
     /// Connections that were refused: too many, or from who may not connect.
     pub refused: u64,
-    /// Connections whose client did not read, and answers that could not be sent.
+    /// Connections whose client did not read or ask in time, and answers that could not be sent.
     pub dropped: u64,
 }
 

@@ -79,7 +79,7 @@ impl Server {
         let keys_stamp = keys.stamp();
         let mut opening = Opening::sockets(settings, &keys)?;
         let (drain, draining) = watch::channel(false);
-        let street = Street { time: Arc::clone(&time), drain: draining };
+        let street = Street { time, drain: draining };
         let http = Http::new(&settings.http, &keys, &opening, &street);
         let (done, workers_done) = channel();
         let mut waiting = Vec::new();

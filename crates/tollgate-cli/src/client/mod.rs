@@ -7,6 +7,7 @@ mod connection;
 mod deadline;
 mod error;
 pub(crate) mod http;
+mod source;
 mod throttr;
 mod udp;
 mod wire;
@@ -15,6 +16,7 @@ use crate::error::{Error, Exit};
 
 pub(crate) use address::Server;
 pub(crate) use error::Failure;
+pub(crate) use source::Source;
 
 /// Which server is asked, and what.
 #[derive(Debug)]

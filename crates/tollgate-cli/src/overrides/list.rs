@@ -11,7 +11,7 @@ use crate::args::Format;
 use crate::client::http::{HttpClient, HttpError, segment};
 use crate::error::Error;
 use crate::output::Output;
-use crate::table::table;
+use crate::table::{shown, table};
 
 /// How many pages are read. A server has about a thousand overrides on one, and at most a million.
 const PAGES_MAX: usize = 1 << 14;
@@ -137,7 +137,8 @@ impl Listed {
         };
         let until = or_dash(self.until.map(|until| until.to_string()));
         let [limit, id, terms] = [&self.limit, &self.id, &self.terms].map(Clone::clone);
-        vec![limit, id, terms, from, until, or_dash(self.by.clone()), why]
+        let row = [limit, id, terms, from, until, or_dash(self.by.clone()), why];
+        row.map(|text| shown(&text)).to_vec()
     }
 
     fn new_override(self) -> NewOverride {

@@ -14,6 +14,7 @@ use crate::args::Format;
 use crate::client::http::{HttpClient, segment};
 use crate::error::{Error, Exit};
 use crate::output::{Output, say};
+use crate::table::shown;
 
 pub(crate) use args::Override;
 use args::{Add, Import, Remove};
@@ -114,7 +115,7 @@ fn run_import(import: &Import) -> Result<(), Error> {
     match import.format {
         Format::Json => output.json(&text)?,
         Format::Text => {
-            many.changes.iter().try_for_each(|changed| output.line(&changed.change))?;
+            many.changes.iter().try_for_each(|changed| output.line(shown(&changed.change)))?;
         }
     }
     output.finish()?;
@@ -132,7 +133,7 @@ fn tell((changed, text): &(Changed, Box<RawValue>), format: Format) -> Result<()
     let mut output = Output::new();
     match format {
         Format::Json => output.json(text)?,
-        Format::Text => output.line(&changed.change)?,
+        Format::Text => output.line(shown(&changed.change))?,
     }
     output.finish()?;
     warn(changed.lowers, changed.dry_run, changed.durable);

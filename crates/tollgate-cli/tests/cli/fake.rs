@@ -49,14 +49,21 @@ impl Fake {
 
     /// A server that takes one connection, does these steps, and closes it.
     pub(crate) fn stream(steps: Vec<Step>) -> Self {
+        Self::streams(vec![steps])
+    }
+
+    /// A server that does these steps with one connection after the other.
+    pub(crate) fn streams(connections: Vec<Vec<Step>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let thread = thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
-            stream.set_nodelay(true).unwrap();
-            for step in steps {
-                step.run(&mut stream);
+            for steps in connections {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.set_nodelay(true).unwrap();
+                for step in steps {
+                    step.run(&mut stream);
+                }
             }
         });
         Self { address, thread }

@@ -23,6 +23,8 @@ fn is_golden(name: &str, args: &[&str]) {
 #[test]
 fn every_help_text_is_as_it_was_agreed() {
     is_golden("tollgate", &["--help"]);
+    is_golden("stats", &["stats", "--help"]);
+    is_golden("top", &["top", "--help"]);
     is_golden("check", &["check", "--help"]);
     is_golden("replay", &["replay", "--help"]);
     is_golden("replay-limits", &["replay", "limits", "--help"]);

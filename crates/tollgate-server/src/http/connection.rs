@@ -148,9 +148,10 @@ trait Ending: Future<Output = hyper::Result<()>> {
 }
 
 /// Why a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Ended {
     /// One side had enough, or the client is gone.
+    #[default]
     Done,
     /// The client did not say in time what it wants.
     Slow,
@@ -191,7 +192,7 @@ impl Connections {
         let mut bound = pin!(sleep(self.app.settings.header_time));
         let begun = {
             let end = End::new(wire);
-            let mut begin = pin!(async {
+            let mut first = pin!(async {
                 match self.app.keys.tls() {
                     Some(tls) => shake_hands(end, tls).await,
                     None => begin(end).await,
@@ -199,7 +200,7 @@ impl Connections {
             });
             tokio::select! {
                 biased;
-                begun = wire.drive(begin.as_mut()) => begun,
+                begun = wire.drive(first.as_mut()) => begun,
                 () = bound.as_mut() => return Ended::Slow,
                 () = self.left_alone(wire) => return Ended::Done,
             }
@@ -302,7 +303,12 @@ impl Connections {
         // What was begun is finished, but not waited for, unless its answer is being taken.
         loop {
             match timeout(LINGER, wire.drive(connection.as_mut())).await {
-                Ok(ended) => return why(ended, wire),
+                // It was to end anyway, so nobody is too slow.
+                Ok(ended) => {
+                    return Some(why(ended, wire))
+                        .filter(|it| *it != Ended::Slow)
+                        .unwrap_or_default();
+                }
                 Err(_) if wire.is_blocked() => {}
                 Err(_) => return Ended::Done,
             }

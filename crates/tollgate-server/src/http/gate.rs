@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::IntoResponse;
 use tollgate::algorithm::gcra::BURST_MAX;
 use tollgate::{Mistake, Request};
@@ -129,7 +129,7 @@ fn id_in_header(
 }
 
 fn client_address(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<IpAddr, Problem> {
-    let fields = headers.get_all(FORWARDED_FOR).iter().map(|value| value.as_bytes());
+    let fields = headers.get_all(FORWARDED_FOR).iter().map(HeaderValue::as_bytes);
     // `get_all` has no way from the end, and there are seldom several.
     let fields: Vec<&[u8]> = fields.collect();
     forwarded::client(caller.source, fields.into_iter(), &app.settings.trusted_proxies)

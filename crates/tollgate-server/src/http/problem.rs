@@ -101,7 +101,7 @@ pub(crate) struct Problem {
     /// What would be right.
     rule: &'static str,
     /// The limits that denied, for `quota-exceeded`.
-    #[serde(rename = "violated-policies", skip_serializing_if = "<[String]>::is_empty")]
+    #[serde(rename = "violated-policies", skip_serializing_if = "<[_]>::is_empty")]
     #[schema(value_type = Vec<String>, required = false)]
     violated_policies: Box<[String]>,
     /// Which proof is wanted.
@@ -174,8 +174,7 @@ impl Problem {
 
     /// A denial, for clients that look at the status only.
     pub(super) fn denial(detail: impl Display, violated_policies: Vec<String>) -> Self {
-        let kind = QUOTA_TYPE.into();
-        let violated_policies = violated_policies.into();
+        let (kind, violated_policies) = (QUOTA_TYPE.into(), violated_policies.into());
         Self { kind, violated_policies, ..Self::new(&QUOTA_EXCEEDED, detail) }
     }
 }

@@ -1,5 +1,8 @@
 //! The door as the server sees it.
 
+#[cfg(test)]
+mod tests;
+
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 

@@ -30,7 +30,7 @@ const DISCARD_BYTES: usize = 8 << 10;
 
 /// A connection's socket, and what is to be written to it.
 pub(super) struct Wire {
-    stream: TcpStream,
+    stream: RefCell<TcpStream>,
     /// How long a client may leave its answers unread.
     stall: Duration,
     output: RefCell<Output>,
@@ -64,7 +64,7 @@ impl Wire {
     pub(super) fn new(stream: TcpStream, stall: Duration) -> io::Result<Rc<Self>> {
         stream.set_nodelay(true)?;
         Ok(Rc::new(Self {
-            stream,
+            stream: RefCell::new(stream),
             stall,
             output: RefCell::default(),
             failed: Cell::new(None),
@@ -112,7 +112,8 @@ impl Wire {
     /// Whether there is something to read. The system is asked itself: the runtime may not have
     /// heard of it yet.
     pub(super) fn has_more(&self) -> bool {
-        let peeked = SockRef::from(&self.stream).peek(&mut [MaybeUninit::uninit()]);
+        let stream = self.stream.borrow();
+        let peeked = SockRef::from(&*stream).peek(&mut [MaybeUninit::uninit()]);
         !self.has_ended.get() && peeked.is_ok_and(|bytes| bytes > 0)
     }
 
@@ -142,20 +143,24 @@ impl Wire {
             return;
         }
         // It may have been shut down already.
-        let _ = SockRef::from(&self.stream).shutdown(Shutdown::Write);
+        let _ = self.shut_down();
         let _ = timeout(LINGER, self.discard()).await;
+    }
+
+    fn shut_down(&self) -> io::Result<()> {
+        SockRef::from(&*self.stream.borrow()).shutdown(Shutdown::Write)
     }
 
     async fn discard(&self) {
         let mut nobodys = [0; DISCARD_BYTES];
         let mut discarded = 0;
-        while discarded < UNDERWAY_BYTES_MAX && self.stream.readable().await.is_ok() {
-            match self.stream.try_read(&mut nobodys) {
-                Ok(0) => return,
-                Ok(read) => discarded += read,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return,
+        while discarded < UNDERWAY_BYTES_MAX {
+            let mut into = ReadBuf::new(&mut nobodys);
+            let read = poll_fn(|cx| self.poll_read_some(cx, &mut into)).await;
+            if read.is_err() || into.filled().is_empty() {
+                return;
             }
+            discarded += into.filled().len();
         }
     }
 
@@ -165,23 +170,27 @@ impl Wire {
         if self.is_blocked() && self.poll_write_out(cx)?.is_pending() {
             return Poll::Pending;
         }
-        loop {
-            let Poll::Ready(ready) = self.stream.poll_read_ready(cx) else {
-                self.is_exhausted.set(true);
-                return Poll::Pending;
-            };
-            ready?;
-            match self.stream.try_read_buf(into) {
-                Ok(read) => {
-                    self.is_exhausted.set(false);
-                    self.has_ended.set(read == 0);
-                    self.heard_bytes.set(self.heard_bytes.get().saturating_add(read));
-                    return Poll::Ready(Ok(()));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(self.gone(error))),
-            }
+        let before = into.filled().len();
+        let Poll::Ready(read) = self.poll_read_some(cx, into) else {
+            self.is_exhausted.set(true);
+            return Poll::Pending;
+        };
+        read.map_err(|error| self.gone(error))?;
+        let read = into.filled().len() - before;
+        // The end is told at the second time: whoever sends a request and then says that nothing
+        // more will come still wants his answer, and hyper would give it up.
+        if read == 0 && !self.has_ended.replace(true) {
+            self.is_exhausted.set(true);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
+        self.is_exhausted.set(read == 0);
+        self.heard_bytes.set(self.heard_bytes.get().saturating_add(read));
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_read_some(&self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream.borrow_mut()).poll_read(cx, into)
     }
 
     fn poll_gather(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
@@ -222,13 +231,7 @@ impl Wire {
     }
 
     fn poll_write_some(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        loop {
-            ready!(self.stream.poll_write_ready(cx))?;
-            match self.stream.try_write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                written => return Poll::Ready(written),
-            }
-        }
+        Pin::new(&mut *self.stream.borrow_mut()).poll_write(cx, bytes)
     }
 
     fn check(&self) -> io::Result<()> {
@@ -301,6 +304,6 @@ impl AsyncWrite for End {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.wire.poll_write_out(cx))?;
-        Poll::Ready(SockRef::from(&self.wire.stream).shutdown(Shutdown::Write))
+        Poll::Ready(self.wire.shut_down())
     }
 }

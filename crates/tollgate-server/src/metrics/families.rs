@@ -114,7 +114,7 @@ impl Scrape {
         )?;
         families.counters(
             "dropped",
-            "Connections whose client did not read, and answers that could not be sent",
+            "Connections whose client did not read or ask in time, and answers that could not be sent",
             self.by_door(|counts| counts.dropped),
         )
     }

@@ -14,7 +14,6 @@ pub(crate) const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const CONTINUATION: u8 = 9;
 
-pub(crate) const ACK: u8 = 1;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
@@ -26,7 +25,6 @@ pub(crate) const INITIAL_WINDOW: u16 = 4;
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
-    pub(crate) flags: u8,
     pub(crate) stream: u32,
     pub(crate) payload: Vec<u8>,
 }
@@ -37,19 +35,8 @@ impl Frames {
     /// Connects and says hello, with settings of its own.
     pub(crate) fn connect(server: &Server, settings: &[(u16, u32)]) -> Self {
         let mut this = Self(Stream::connect(server, "http"));
-        this.hello(settings);
+        this.0.send(&hello(settings));
         this
-    }
-
-    pub(crate) fn hello(&mut self, settings: &[(u16, u32)]) {
-        let mut payload = Vec::new();
-        for (name, value) in settings {
-            payload.extend(name.to_be_bytes());
-            payload.extend(value.to_be_bytes());
-        }
-        let mut bytes = PREFACE.to_vec();
-        bytes.extend(frame(SETTINGS, 0, 0, &payload));
-        self.0.send(&bytes);
     }
 
     /// Whether it could be sent; a server that ended the connection takes nothing more.
@@ -59,12 +46,7 @@ impl Frames {
 
     /// The next frame, or nothing if the connection has ended.
     pub(crate) fn next(&mut self) -> Option<Frame> {
-        let mut head = [0; 9];
-        self.0.0.read_exact(&mut head).ok()?;
-        let [high, middle, low, kind, flags, stream @ ..] = head;
-        let mut payload = vec![0; u32::from_be_bytes([0, high, middle, low]) as usize];
-        self.0.0.read_exact(&mut payload).ok()?;
-        Some(Frame { kind, flags, stream: u32::from_be_bytes(stream), payload })
+        read_frame(&mut self.0.0)
     }
 
     /// The next frame of a kind.
@@ -77,6 +59,27 @@ impl Frames {
         let ends = std::iter::from_fn(|| self.next()).filter(|frame| frame.kind == GOAWAY);
         ends.last().map(|frame| u32::from_be_bytes(frame.payload[4..8].try_into().unwrap()))
     }
+}
+
+/// What a client says first.
+pub(crate) fn hello(settings: &[(u16, u32)]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for (name, value) in settings {
+        payload.extend(name.to_be_bytes());
+        payload.extend(value.to_be_bytes());
+    }
+    [PREFACE, &frame(SETTINGS, 0, 0, &payload)].concat()
+}
+
+/// The next frame, or nothing if the connection has ended.
+pub(crate) fn read_frame(from: &mut impl Read) -> Option<Frame> {
+    let mut head = [0; 9];
+    from.read_exact(&mut head).ok()?;
+    let [high, middle, low, kind, stream @ ..] = head;
+    let [_flags, stream @ ..] = stream;
+    let mut payload = vec![0; u32::from_be_bytes([0, high, middle, low]) as usize];
+    from.read_exact(&mut payload).ok()?;
+    Some(Frame { kind, stream: u32::from_be_bytes(stream), payload })
 }
 
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {

@@ -229,7 +229,7 @@ fn a_huge_body_is_refused_before_it_is_read() {
 fn a_head_that_is_too_large_is_refused() {
     let server = start(&hasty(), Arc::new(Clock::start()));
     let long = format!("X: {}\r\n", "x".repeat(20 << 10));
-    let many: String = (0..101).map(|it| format!("X-{it}: y\r\n")).collect();
+    let many = "X-Y: z\r\n".repeat(101);
     for header in [long.as_str(), &many, &format!("X: {}", "x".repeat(1 << 20))] {
         let mut client = Web::connect(&server);
         let _ = client.stream.0.write_all(request("GET", "/healthz", header, "").as_bytes());

@@ -1,4 +1,5 @@
-//! How long a healthy client waits while thousands of others are connected and idle, or trickle.
+//! How long a healthy client waits while thousands of others are connected and idle, or trickle,
+//! or reset what they ask.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -16,11 +17,22 @@ use super::Failure;
 
 /// The most that the wait of one in a hundred may grow.
 const RATIO_MAX: f64 = 2.0;
-const DOORS: [&str; 3] = ["udp", "bucket", "throttr"];
+const DOORS: [&str; 4] = ["udp", "bucket", "throttr", "http"];
+/// The doors at which the crowd stands.
+const CROWDED: [&str; 3] = ["bucket", "throttr", "http"];
 /// How long one request may take before the run is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A query for a key that nobody has: three bytes of header, and two ids of one byte.
 const QUERY: &[u8] = &[2, 1, 1, b'a', b'b'];
+const GATE: &[u8] = b"GET /v1/gate/LoginsPerUser/ada HTTP/1.1\r\nHost: localhost\r\n\r\n";
+/// A head, and a body, that never end.
+const SLOW_HEAD: &[u8] = b"GET /v1/limits HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
+const SLOW_BODY: &[u8] =
+    b"POST /v1/spend HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n";
+/// How many requests of HTTP/2 are sent and taken back on one connection.
+const RESETS: u32 = 200;
+/// Longer than any answer.
+const ANSWER_BYTES_MAX: usize = 4096;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -30,6 +42,9 @@ pub(crate) struct Args {
     /// How many of them send a byte per second
     #[arg(long, default_value_t = 1000)]
     trickling: usize,
+    /// How many connections per second reset all that they ask
+    #[arg(long, default_value_t = 20)]
+    floods: u32,
     /// How many requests are timed, per door and round
     #[arg(long, default_value_t = 20_000)]
     requests: usize,
@@ -41,7 +56,7 @@ pub(crate) struct Args {
 /// Prints the waits of healthy clients. Fails if a crowd makes one in a hundred wait twice as long.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let server = Server::start(&settings(), Arc::new(Clock::start()))?;
-    let mut waits: [Vec<[Wait; 2]>; 3] = Default::default();
+    let mut waits: [Vec<[Wait; 2]>; 4] = Default::default();
     for round in 1..=args.rounds {
         eprintln!("round {round} of {}", args.rounds);
         let mut alone = Vec::new();
@@ -58,7 +73,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         "microseconds that a request takes, alone and beside {} connections, {} of which",
         args.connections, args.trickling
     );
-    println!("send a byte per second; the median of {} rounds", args.rounds);
+    println!(
+        "send a byte per second, and {} a second that reset what they ask; the median of {} rounds",
+        args.floods, args.rounds
+    );
     println!("door     p50 alone  beside  p99 alone  beside  ratio of p99");
     let mut worst: f64 = 0.0;
     for (door, waits) in DOORS.iter().zip(&waits) {
@@ -120,6 +138,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 enum Client {
     Datagrams(UdpSocket),
     Stream { stream: TcpStream, request: &'static [u8], answer_bytes: usize },
+    Web(TcpStream),
 }
 
 impl Client {
@@ -136,12 +155,13 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(match door {
             "bucket" => Self::Stream { stream, request: b"get bucketc\n", answer_bytes: 2 },
+            "http" => Self::Web(stream),
             _ => Self::Stream { stream, request: QUERY, answer_bytes: 18 },
         })
     }
 
     fn ask(&mut self) -> Result<(), Failure> {
-        let mut answer = [0; 100];
+        let mut answer = [0; ANSWER_BYTES_MAX];
         match self {
             Self::Datagrams(socket) => {
                 socket.send(b"over_limit ws global")?;
@@ -151,45 +171,135 @@ impl Client {
                 stream.write_all(request)?;
                 stream.read_exact(&mut answer[..*answer_bytes])?;
             }
+            Self::Web(stream) => {
+                stream.write_all(GATE)?;
+                let mut read = 0;
+                while !is_whole(&answer[..read]) {
+                    match stream.read(&mut answer[read..])? {
+                        0 => return Err("the HTTP door closed".into()),
+                        more => read += more,
+                    }
+                }
+            }
         }
         Ok(())
     }
 }
 
-/// Connections that do nothing, or next to nothing.
+/// Whether an answer of the HTTP door has come to its end.
+fn is_whole(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    body.len() >= length.and_then(|it| it.parse().ok()).unwrap_or_default()
+}
+
+/// Connections that do nothing, or next to nothing, and some that do too much.
 struct Crowd {
     is_over: Arc<AtomicBool>,
-    trickle: thread::JoinHandle<Vec<TcpStream>>,
+    members: Vec<thread::JoinHandle<()>>,
 }
 
 impl Crowd {
     fn gather(server: &Server, args: &Args) -> Result<Self, Failure> {
-        let mut streams = Vec::with_capacity(args.connections);
+        let mut places = Vec::new();
+        for door in CROWDED {
+            places.push(server.address(door).ok_or("the door is closed")?);
+        }
+        let http = server.address("http").ok_or("the door is closed")?;
+        let mut idlers = Vec::with_capacity(args.connections);
         for index in 0..args.connections {
-            let door = if index % 2 == 0 { "bucket" } else { "throttr" };
-            let address = server.address(door).ok_or("the door is closed")?;
-            streams.push(TcpStream::connect(address)?);
+            idlers.push(Idler::connect(places[index % places.len()], index)?);
         }
         let is_over = Arc::new(AtomicBool::new(false));
-        let (over, trickling) = (Arc::clone(&is_over), args.trickling.min(streams.len()).max(1));
-        let trickle = thread::spawn(move || {
-            let (_never, silence) = channel::<()>();
-            let pause = Duration::from_secs(1) / u32::try_from(trickling).unwrap_or(u32::MAX);
-            let mut next = 0;
-            while !over.load(Ordering::Relaxed) {
-                // A part of a line, or of a frame: never a whole one that is answered.
-                let mut stream = &streams[next % trickling];
-                let _ = stream.write_all(if next % 2 == 0 { b"g" } else { &[1] });
-                next += 1;
-                let _ = silence.recv_timeout(pause);
-            }
-            streams
-        });
-        Ok(Self { is_over, trickle })
+        let trickling = args.trickling.min(idlers.len()).max(1);
+        let over = Arc::clone(&is_over);
+        let mut members = vec![thread::spawn(move || trickle(idlers, trickling, &over))];
+        if args.floods > 0 {
+            let (over, pause) = (Arc::clone(&is_over), Duration::from_secs(1) / args.floods);
+            members.push(thread::spawn(move || flood(http, pause, &over)));
+        }
+        Ok(Self { is_over, members })
     }
 
     fn leave(self) -> Result<(), Failure> {
         self.is_over.store(true, Ordering::Relaxed);
-        self.trickle.join().map(drop).map_err(|_| "the crowd panicked".into())
+        for member in self.members {
+            member.join().map_err(|_| "the crowd panicked")?;
+        }
+        Ok(())
     }
+}
+
+/// One that does next to nothing.
+struct Idler {
+    stream: TcpStream,
+    address: SocketAddr,
+    index: usize,
+}
+
+impl Idler {
+    fn connect(address: SocketAddr, index: usize) -> Result<Self, Failure> {
+        let mut stream = TcpStream::connect(address)?;
+        // At the HTTP door a third begins a head, a third a body, and a third says nothing.
+        if CROWDED[index % CROWDED.len()] == "http" {
+            stream.write_all([SLOW_HEAD, SLOW_BODY, b""][index / CROWDED.len() % 3])?;
+        }
+        Ok(Self { stream, address, index })
+    }
+
+    /// Sends a part of a line, a frame or a head: never a whole one that is answered.
+    fn trickle(&mut self) {
+        let part: &[u8] =
+            if CROWDED[self.index % CROWDED.len()] == "throttr" { &[1] } else { b"g" };
+        // Who was got rid of comes again.
+        if self.stream.write_all(part).is_err()
+            && let Ok(again) = Self::connect(self.address, self.index)
+        {
+            *self = again;
+        }
+    }
+}
+
+fn trickle(mut idlers: Vec<Idler>, trickling: usize, is_over: &AtomicBool) {
+    let (_never, silence) = channel::<()>();
+    let pause = Duration::from_secs(1) / u32::try_from(trickling).unwrap_or(u32::MAX);
+    let mut next = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        idlers[next % trickling].trickle();
+        next += 1;
+        let _ = silence.recv_timeout(pause);
+    }
+}
+
+/// Asks over HTTP/2 and takes it back, over and over, each time until the server ends it.
+fn flood(address: SocketAddr, pause: Duration, is_over: &AtomicBool) {
+    let (_never, silence) = channel::<()>();
+    let bytes = resets();
+    while !is_over.load(Ordering::Relaxed) {
+        if let Ok(mut stream) = TcpStream::connect(address) {
+            let _ = stream.set_read_timeout(Some(PATIENCE));
+            // The server may end it before all is sent; so it is meant.
+            let _ = stream.write_all(&bytes);
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+        let _ = silence.recv_timeout(pause);
+    }
+}
+
+fn resets() -> Vec<u8> {
+    let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
+        let length = u32::try_from(payload.len()).unwrap_or_default().to_be_bytes();
+        let head = [length[1], length[2], length[3], kind, flags];
+        [&head[..], &stream.to_be_bytes(), payload].concat()
+    };
+    // `:scheme: http`, `:method: GET`, `:path: /`, and `:authority`.
+    let head = b"\x86\x82\x84\x01\x09localhost";
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(4, 0, 0, b""));
+    for stream in (1..RESETS * 2).step_by(2) {
+        bytes.extend(frame(1, 5, stream, head));
+        bytes.extend(frame(3, 0, stream, &8_u32.to_be_bytes()));
+    }
+    bytes
 }

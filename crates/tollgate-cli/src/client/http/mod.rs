@@ -5,6 +5,7 @@ mod error;
 mod tls;
 mod url;
 
+use std::io::Read;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -52,6 +53,12 @@ impl HttpClient {
         Ok(Self { agent: agent(place, Some(timeout))?, place: place.clone() })
     }
 
+    /// A client for an answer that has no end. Only each wait for more of it is bounded.
+    pub(crate) fn endless(place: &Place, wait: Duration) -> Result<Self, HttpError> {
+        let place = Place { timeout: wait.into(), ..place.clone() };
+        Ok(Self { agent: agent(&place, None)?, place })
+    }
+
     /// What is at `path`.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, HttpError> {
         self.read(path, self.run(&Method::GET, path, ())?)
@@ -77,6 +84,15 @@ impl HttpClient {
         made: impl FnOnce(T) -> U,
     ) -> Result<(U, Box<RawValue>), HttpError> {
         self.read_both(path, self.run(method, path, ())?, made)
+    }
+
+    /// What is at `path`, as it comes.
+    pub(crate) fn open(&self, path: &str) -> Result<impl Read + use<>, HttpError> {
+        let response = self.run(&Method::GET, path, ())?;
+        if response.status() == StatusCode::OK {
+            return Ok(response.into_body().into_reader());
+        }
+        Err(self.refused(path, &self.reply(response)?))
     }
 
     fn run(

@@ -1,0 +1,76 @@
+//! Events that a server sends (`text/event-stream`), one after the other.
+
+use std::io::{self, BufRead, Read as _};
+
+/// How long one line can be: the counters of a server with many limits are long.
+const LINE_BYTES_MAX: u64 = 16 << 20;
+
+/// The data of the next event called `name`; nothing at the end. Refuses a line that is too long.
+pub(super) fn next_event(reader: &mut impl BufRead, name: &str) -> io::Result<Option<String>> {
+    let (mut kind, mut data) = (String::new(), String::new());
+    while let Some(line) = next_line(reader)? {
+        if line.is_empty() {
+            if kind == name && !data.is_empty() {
+                return Ok(Some(data));
+            }
+            kind.clear();
+            data.clear();
+            continue;
+        }
+        // A line that begins with a colon is only there so that something comes.
+        let (field, value) = line.split_once(':').unwrap_or((&line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => value.clone_into(&mut kind),
+            "data" => data.push_str(value),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// The next line, without its end; nothing at the end, also of half a line.
+fn next_line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
+    let mut bytes = Vec::new();
+    reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
+    if bytes.pop() != Some(b'\n') {
+        let is_long = u64::try_from(bytes.len()).unwrap_or(u64::MAX) >= LINE_BYTES_MAX - 1;
+        let too_long = io::Error::new(io::ErrorKind::InvalidData, "a line that never ends");
+        return if is_long { Err(too_long) } else { Ok(None) };
+    }
+    if bytes.last() == Some(&b'\r') {
+        bytes.pop();
+    }
+    let text = String::from_utf8(bytes);
+    text.map(Some).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(text: &str) -> Vec<String> {
+        let mut reader = io::BufReader::with_capacity(3, text.as_bytes());
+        std::iter::from_fn(|| next_event(&mut reader, "stats").unwrap()).collect()
+    }
+
+    #[test]
+    fn events_of_the_name_are_read_and_others_passed_over() {
+        let text = ": hello\n\nevent: stats\ndata: {\"a\":1}\n\nevent: other\ndata: x\n\n\
+                    id: 7\r\nevent:stats\r\ndata:{\"b\":\r\ndata: 2}\r\n\r\n";
+        assert_eq!(events(text), ["{\"a\":1}", "{\"b\":2}"]);
+    }
+
+    #[test]
+    fn half_an_event_is_none() {
+        assert_eq!(events("event: stats\ndata: {}\n"), [""; 0]);
+        assert_eq!(events("event: stats\ndata: {"), [""; 0]);
+        assert_eq!(events("event: stats\n\n"), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused() {
+        let mut reader = io::BufReader::new(&b"data: \xff\n\n"[..]);
+        assert!(next_event(&mut reader, "stats").is_err());
+    }
+}

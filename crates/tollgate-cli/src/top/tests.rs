@@ -1,0 +1,151 @@
+//! Frames, as they were agreed on, and what keys do.
+//!
+//! After a change that is meant, `UPDATE_HELP=1 cargo test -p tollgate-cli` writes them anew.
+
+use std::fs;
+
+use serde_json::json;
+use tollgate_server::stats::Stats;
+
+use super::plain;
+use super::view::{Key, Link, Pane, View};
+
+/// Read when the tests are compiled, which cargo does again when it changes.
+const UPDATE: Option<&str> = option_env!("UPDATE_HELP");
+
+fn is_golden(name: &str, view: &View) {
+    let frame = plain(view, 110, 32);
+    let path = format!("{}/tests/top/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    if UPDATE.is_some() {
+        fs::write(&path, &frame).unwrap();
+    }
+    let golden = fs::read_to_string(&path).unwrap();
+    assert_eq!(frame, golden, "{path} differs from what is drawn");
+}
+
+/// The counters of a server after `seconds`, in which each limit was asked as often as its share.
+fn stats(seconds: u64) -> Stats {
+    let rulings = |allowed: u64, denied: u64, shadow: u64| json!({"allowed": allowed * seconds, "denied": denied * seconds, "shadow": shadow * seconds});
+    let busy = |limit: &str, id: &str, count: u64, error: u64| json!({"limit": limit, "id": id, "count": count * seconds, "error": error});
+    let door = |address: &str, requests: u64| {
+        json!({"address": address, "requests": requests * seconds, "allowed": requests,
+            "denied": seconds, "ignored": 0, "malformed": 0, "connections": 2, "accepted": 9,
+            "refused": 0, "dropped": 0, "latency": {"p50_us": 20, "p99_us": 200, "max_us": 999}})
+    };
+    let store = json!({"keys": 12, "bytes": 512, "bytes_max": 1024, "evicted": 0,
+        "tokens_forgiven": 0, "turned_away": 3});
+    let text = json!({
+        "version": "0.1.0", "at": 1_763_257_777.5 + f64::from(u32::try_from(seconds).unwrap()),
+        "uptime_secs": 3600 + seconds,
+        "doors": {"http": door("127.0.0.1:8080", 5), "udp": door("127.0.0.1:2000", 0)},
+        "stores": {"limits": store, "quotas": store},
+        "reloads": {"done": 1, "failed": 0}, "saves": {"done": 2, "failed": 0},
+        "limits": {
+            "LoginsPerUser": rulings(3, 1, 0),
+            "SearchesPerIPAddress": rulings(20_000, 0, 0),
+            "TriedPerUser": rulings(0, 0, 2),
+            "Quiet": rulings(0, 0, 0),
+        },
+        "others": {"allowed": 0, "denied": 0, "shadow": 0},
+        "busiest": [busy("SearchesPerIPAddress", "10.0.0.1", 15_000, 12), busy("LoginsPerUser", "ada", 4, 0)],
+        "most_denied": [busy("LoginsPerUser", "ada\u{1b}[2J", 1, 0)],
+        "configured": {"since": 1_763_257_000.5, "version": 3, "limits": 4, "overrides_in_files": 2,
+            "overrides_at_run_time": 1, "durable": true, "state": "/var/lib/tollgate",
+            "files": ["limits.yaml", "the starter rules"]},
+        "ready": true,
+    });
+    serde_json::from_value(text).unwrap()
+}
+
+fn view() -> View {
+    let mut view = View::new("http://127.0.0.1:8080".into(), Link::Live);
+    for seconds in [1, 2, 3, 5] {
+        view.take(stats(seconds));
+    }
+    view
+}
+
+fn press(view: &mut View, keys: &str) {
+    keys.chars().for_each(|c| view.press(Key::Char(c)));
+}
+
+#[test]
+fn a_busy_server_is_drawn_as_it_was_agreed() {
+    is_golden("busy", &view());
+}
+
+#[test]
+fn nothing_yet_and_nobody_there_is_drawn_too() {
+    let mut lost = View::new("/run/tollgate.sock".into(), Link::Polled);
+    is_golden("empty", &lost);
+    lost = view();
+    lost.link = Link::Lost("no server answers at http://127.0.0.1:8080".into());
+    is_golden("lost", &lost);
+}
+
+#[test]
+fn the_help_is_drawn_over_the_rest_and_any_key_closes_it() {
+    let mut view = view();
+    press(&mut view, "?");
+    is_golden("help", &view);
+    press(&mut view, "q");
+    assert!(!view.is_helping && !view.is_over);
+}
+
+#[test]
+fn a_filter_leaves_the_limits_that_have_it_in_their_name() {
+    let mut view = view();
+    press(&mut view, "/peruser");
+    is_golden("filter", &view);
+    view.press(Key::Backspace);
+    view.press(Key::Enter);
+    assert_eq!((&*view.filter, view.is_typing, view.limits().len()), ("peruse", false, 2));
+    view.press(Key::Escape);
+    assert_eq!((view.limits().len(), view.is_over), (4, false));
+}
+
+#[test]
+fn a_screen_of_any_size_is_drawn() {
+    let mut view = view();
+    for (width, height) in [(1, 1), (10, 3), (40, 12), (300, 100)] {
+        view.is_helping = !view.is_helping;
+        assert_eq!(plain(&view, width, height).lines().count(), usize::from(height));
+    }
+}
+
+#[test]
+fn the_eye_moves_within_a_box_and_from_box_to_box() {
+    let mut view = view();
+    press(&mut view, "jjjjjj");
+    assert_eq!(view.line, 3);
+    press(&mut view, "k");
+    view.press(Key::Tab);
+    assert_eq!((view.pane, view.line), (Pane::Busiest, 0));
+    press(&mut view, "G");
+    assert_eq!(view.line, 1);
+    view.press(Key::Tab);
+    view.press(Key::Tab);
+    assert_eq!(view.pane, Pane::Limits);
+    view.press(Key::BackTab);
+    assert_eq!(view.pane, Pane::MostDenied);
+    press(&mut view, "q");
+    assert!(view.is_over);
+}
+
+#[test]
+fn a_restart_begins_anew_and_is_no_negative_pace() {
+    let mut view = view();
+    assert!(view.whole.sum() > 0.0);
+    let mut restarted = stats(1);
+    restarted.at += 100.0;
+    restarted.uptime_secs = 1;
+    view.take(restarted);
+    assert_eq!((view.whole.sum().to_bits(), view.whole.history.len()), (0, 0));
+}
+
+#[test]
+fn only_the_last_minute_is_kept() {
+    let mut view = View::new(String::new(), Link::Live);
+    (1..200).for_each(|seconds| view.take(stats(seconds)));
+    assert_eq!(view.whole.history.len(), super::view::HISTORY);
+}

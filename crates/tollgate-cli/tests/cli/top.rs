@@ -1,0 +1,110 @@
+//! `tollgate top`, and `tollgate stats` over HTTP.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::fake::{Fake, Step, nowhere};
+use crate::program::run;
+use crate::server::{FREE, Server};
+
+const JSON: &str = "application/json";
+const PROBLEM: &str = "application/problem+json";
+
+/// The counters of a real server, as its control socket tells them.
+fn counters(name: &str) -> (Server, String, String) {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let socket = folder.join("tollgate.sock").into_os_string().into_string().unwrap();
+    let args = [&["serve", "--memory", "16MiB", "--control", &socket][..], &FREE].concat();
+    let server = Server::start_exactly(&args);
+    let asked = run(&["ask", "--url", &server.url(), "LoginsPerUser", "ada", "--times", "7"]);
+    assert_eq!(asked.code, Some(1), "{}", asked.stderr);
+    let told = run(&["stats", "--control", &socket, "--format", "json"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    (server, socket, told.stdout)
+}
+
+#[test]
+fn one_frame_shows_what_a_control_socket_tells() {
+    let (server, socket, _) = counters("top-control");
+    let ran = run(&["top", "--once", "--control", &socket]);
+    assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
+    let parts =
+        [&*socket, "read every second", "LoginsPerUser", "ada", "the starter limits", "stores"];
+    for part in parts {
+        assert!(ran.stdout.contains(part), "{part:?} is not in\n{}", ran.stdout);
+    }
+    assert!(server.stop().success());
+    let ran = run(&["top", "--once", "--control", &socket]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(3), ""));
+    assert!(ran.stderr.contains("no server answers at"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_same_counters_are_read_over_http() {
+    let (server, _, stats) = counters("top-http");
+    let fake = Fake::http(&["GET /v1/stats HTTP"], 200, JSON, &stats);
+    let ran = run(&["stats", "--url", &fake.url(), "--format", "json"]);
+    assert_eq!((ran.code, &ran.stdout), (Some(0), &stats));
+    fake.finish();
+    assert!(server.stop().success());
+}
+
+#[test]
+fn one_frame_shows_the_pace_between_two_events() {
+    let (server, _, stats) = counters("top-live");
+    let mut later: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    later["at"] = (later["at"].as_f64().unwrap() + 2.0).into();
+    later["limits"]["LoginsPerUser"]["denied"] = (2 + 90).into();
+    let live = format!("event: stats\ndata: {}\n\nevent: stats\ndata: {later}\n\n", stats.trim());
+    let fake = Fake::streams(vec![
+        vec![Step::Request(vec!["GET /v1/stats HTTP".into()]), Step::Answer(200, JSON, stats)],
+        vec![
+            Step::Request(vec!["GET /v1/live HTTP".into()]),
+            Step::Answer(200, "text/event-stream", live),
+        ],
+    ]);
+    let ran = run(&["top", "--once", "--url", &fake.url()]);
+    assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
+    assert!(ran.stdout.contains("0 allowed/s  45 denied/s  0 shadow/s"), "{}", ran.stdout);
+    fake.finish();
+    assert!(server.stop().success());
+}
+
+#[test]
+fn nobody_there_is_told_before_a_screen_is_drawn() {
+    let url = format!("http://{}", nowhere());
+    for args in [&["top", "--once", "--url", &url][..], &["stats", "--url", &url]] {
+        let ran = run(args);
+        assert_eq!((ran.code, &*ran.stdout), (Some(3), ""), "{args:?}");
+        assert!(ran.stderr.contains("no server answers at http://127"), "{}", ran.stderr);
+    }
+    let problem = r#"{"title":"A token is needed","status":401,"detail":"a token is needed"}"#;
+    for (status, kind, body, code) in
+        [(401, PROBLEM, problem, 2), (200, JSON, "{}", 3), (404, "text/html", "no", 3)]
+    {
+        for command in [&["top", "--once"][..], &["stats"]] {
+            let fake = Fake::http(&["GET /v1/stats HTTP"], status, kind, body);
+            let ran = run(&[command, &["--url", &fake.url()]].concat());
+            assert_eq!((ran.code, &*ran.stdout), (Some(code), ""), "{status} {}", ran.stderr);
+            fake.finish();
+        }
+    }
+}
+
+#[test]
+fn without_a_terminal_only_one_frame_can_be_shown() {
+    let ran = run(&["top"]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    assert!(ran.stderr.contains("--once"), "{}", ran.stderr);
+}
+
+#[test]
+fn two_servers_at_once_are_a_usage_mistake() {
+    for command in ["top", "stats"] {
+        let ran = run(&[command, "--control", "/x", "--url", "http://x"]);
+        assert_eq!(ran.code, Some(2));
+        assert!(ran.stderr.contains("say one of them"), "{}", ran.stderr);
+    }
+}

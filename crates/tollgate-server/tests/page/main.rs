@@ -1,0 +1,10 @@
+//! The live page in a real browser, against a real server.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod crowd;
+mod driver;
+mod live;
+mod overrides;
+mod picture;
+mod stage;

@@ -177,11 +177,6 @@ impl LimitBody {
         Self { shadow: told.shadow, ..Self::of(&told.limit, &told.terms) }
     }
 
-    pub(super) fn new(limiter: &Limiter, name: &str, terms: &Limit) -> Self {
-        let shadow = limiter.names().named(name).is_some_and(NamedLimit::is_shadow);
-        Self { shadow, ..Self::of(name, terms) }
-    }
-
     fn of(name: &str, terms: &Limit) -> Self {
         Self {
             name: name.to_owned(),

@@ -115,12 +115,12 @@ pub(super) async fn busiest(
     uri: Uri,
 ) -> Answer {
     let [] = address::query(&uri, [])?;
-    let answer = move |office: &Office| match office.busiest(&limit) {
-        Some(busiest) => Ok(body::json(&busiest)),
-        None => {
+    let answer = move |office: &Office| {
+        let no_such = || {
             let detail = format!("no limit is called `{limit}`: see /v1/limits");
-            Err(Problem::field(&problem::NO_SUCH_LIMIT, "limit", detail))
-        }
+            Problem::field(&problem::NO_SUCH_LIMIT, "limit", detail)
+        };
+        office.busiest(&limit).map(|busiest| body::json(&busiest)).ok_or_else(no_such)
     };
     aside(office, answer).await?
 }

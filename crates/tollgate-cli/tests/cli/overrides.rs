@@ -135,14 +135,18 @@ fn what_is_exported_can_be_imported() {
 
 #[test]
 fn an_overrides_file_is_imported_as_the_server_knows_its_limits() {
-    let limits = json!({"limits": [{"name": "NewOrdersPerAccount", "id_format": "regId", "is_bucket": false},
-        {"name": "b", "id_format": "any", "is_bucket": true}]});
+    let first =
+        json!({"limits": [{"name": "b", "id_format": "any", "is_bucket": true}], "next": "a b"});
+    let limits = json!({"limits": [{"name": "NewOrdersPerAccount", "id_format": "regId", "is_bucket": false}],
+        "next": null});
     let path = file("import.yaml", "NewOrdersPerAccount:007: {burst: 2, count: 2, period: 1h}\n");
     let answer =
         json!({"changes": [change("one", true, false)], "dry_run": true, "durable": false});
     let expected = r#"{"limit":"NewOrdersPerAccount","id":"7","burst":2,"count":2,"period":"1h","why":"a move"}"#;
     let fake = Fake::stream(vec![
         Step::Request(vec!["GET /v1/limits HTTP".into()]),
+        Step::Answer(200, JSON, first.to_string()),
+        Step::Request(vec!["GET /v1/limits?after=a%20b HTTP".into()]),
         Step::Answer(200, JSON, limits.to_string()),
         Step::Request(vec!["PUT /v1/overrides?dry_run=1 HTTP".into(), expected.into()]),
         Step::Answer(200, JSON, answer.to_string()),

@@ -168,6 +168,18 @@ fn an_overrides_file_is_imported_as_the_server_knows_its_limits() {
 }
 
 #[test]
+fn a_file_that_is_too_long_for_the_server_is_told_with_the_ways_out() {
+    let problem = json!({"title": "t", "status": 413, "detail": "the body is too long"});
+    let path = file("import-long.json", r#"{"overrides": []}"#);
+    let fake = Fake::http(&["PUT "], 413, PROBLEM, &problem.to_string());
+    let ran = at(&fake, &["import", &path]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    let help = "raise --http-body-bytes on the server, or import the file in parts";
+    assert_eq!(ran.stderr, format!("error: the body is too long\n  help: {help}\n"));
+    fake.finish();
+}
+
+#[test]
 fn nothing_is_said_to_be_done_if_it_is_not() {
     let url = format!("http://{}", nowhere());
     let path = file("import-nowhere.json", r#"{"overrides": []}"#);

@@ -69,9 +69,15 @@ SIGNALS
 const STATS_HELP: &str = "\
 They are read from the control socket, or with --url over HTTP.";
 
+const STATS_URL_HELP: &str = "Read them over HTTP, from the server at this address";
+
+const TOP_CONTROL_HELP: &str =
+    "Read this socket, not HTTP [if HTTP fails: the one that a server has]";
+
 const TOP_HELP: &str = "\
-The counters come over HTTP, from --url or where a server usually is. If nobody answers there, or with
---control, they are read from the control socket. A token needs the role `read`.
+The counters come over HTTP, from --url or where a server usually is. With --control, or if nobody
+answers where a server usually is, they are read from the control socket. A token needs the role
+`read`.
 
 KEYS
   q            quit
@@ -122,7 +128,7 @@ enum RawCommand {
     /// Print the settings file that says what is built in: every setting, explained
     Config,
     /// Print the counters of a running server
-    #[command(after_help = STATS_HELP)]
+    #[command(after_help = STATS_HELP, mut_arg("url", |arg| arg.help(STATS_URL_HELP)))]
     Stats {
         #[command(flatten)]
         source: Box<Source>,
@@ -131,7 +137,7 @@ enum RawCommand {
         format: Format,
     },
     /// Show what a running server decides, as it happens
-    #[command(after_help = TOP_HELP)]
+    #[command(after_help = TOP_HELP, mut_arg("control", |arg| arg.help(TOP_CONTROL_HELP)))]
     Top {
         #[command(flatten)]
         source: Box<Source>,

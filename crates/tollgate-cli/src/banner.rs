@@ -36,12 +36,20 @@ fn say_http(program: &str, base: &str, settings: &HttpSettings, has_starter_limi
     let has_tokens = settings.tokens.is_some() || settings.tokens_text.is_some();
     let token = if has_tokens { " -H \"Authorization: Bearer $TOLLGATE_TOKEN\"" } else { "" };
     let body = format!(r#"{{"limit":"{limit}","id":"{id}"}}"#);
-    say(format_args!("  curl{token} {base}/v1/spend -d '{body}'"));
+    let [curl_tls, own_tls] = ["--cacert", "--ca"].map(|ca| tls_args(ca, settings));
+    say(format_args!("  curl{curl_tls}{token} {base}/v1/spend -d '{body}'"));
     let is_usual = base == Url::default().to_string();
-    let place = if is_usual { String::new() } else { format!(" --url {base}") };
+    let place = if is_usual { String::new() } else { format!(" --url {base}{own_tls}") };
     say(format_args!("  {program} ask{place} {limit} {id}"));
     say(format_args!("  {program} top{place}"));
     say(format_args!("  page  {base}/"));
+}
+
+/// What a client has to be given for https. Which files these are, only their owner knows.
+fn tls_args(ca: &str, settings: &HttpSettings) -> String {
+    let trusted = settings.tls_cert.as_ref().map(|_| format!(" {ca} CA.pem"));
+    let own = settings.client_ca.as_ref().map(|_| " --cert CERT.pem --key KEY.pem".to_owned());
+    trusted.into_iter().chain(own).collect()
 }
 
 /// How this machine reaches the HTTP door.

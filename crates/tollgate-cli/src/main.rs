@@ -7,6 +7,7 @@ mod banner;
 mod bench;
 mod check;
 mod client;
+mod counted;
 mod error;
 mod files;
 mod output;

@@ -10,6 +10,7 @@ use tollgate_server::stats::{BusyOf, DoorStats, Latency, Rulings, Stats, Store};
 use crate::args::Format;
 use crate::client::Source;
 use crate::client::http::HttpClient;
+use crate::counted::{OTHERS, asked, count, sum, time};
 use crate::error::{Error, Exit};
 use crate::output::Output;
 use crate::table::{shown, table};
@@ -35,7 +36,7 @@ pub(crate) fn run(source: &Source, format: Format) -> Result<Exit, Error> {
 
 fn print(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     let uptime = Nanos::from_secs(stats.uptime_secs);
-    output.line(format_args!("tollgate {}, running for {uptime}", stats.version))?;
+    output.line(format_args!("tollgate {}, running for {uptime}", shown(&stats.version)))?;
     output.line("")?;
     print_doors(stats, output)?;
     output.line("")?;
@@ -56,7 +57,7 @@ fn print_doors(stats: &Stats, output: &mut Output) -> Result<(), Error> {
         let asked = [requests, allowed, denied, ignored, malformed];
         let connected = [connections, accepted, refused, dropped];
         let Latency { p50_us, p99_us, max_us } = door.latency;
-        let words = [name.clone(), door.address.to_string()].into_iter();
+        let words = [shown(name), door.address.to_string()].into_iter();
         let counts = asked.into_iter().chain(connected).map(|count| count.to_string());
         let times = [p50_us, p99_us, max_us].map(|micros| time(micros, requests));
         words.chain(counts).chain(times).collect()
@@ -67,18 +68,10 @@ fn print_doors(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     table(&head, doors.collect(), output)
 }
 
-/// A length of time, if there was something to take it.
-fn time(micros: u64, requests: u64) -> String {
-    if requests == 0 {
-        return "-".into();
-    }
-    Nanos::new(u128::from(micros) * 1_000).to_string()
-}
-
 fn print_stores(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     let stores = stats.stores.iter().map(|(name, store)| {
         let Store { keys, bytes, bytes_max, evicted, tokens_forgiven, turned_away } = *store;
-        let words = [name.clone(), keys.to_string(), bytes.to_string(), bytes_max.to_string()];
+        let words = [shown(name), keys.to_string(), bytes.to_string(), bytes_max.to_string()];
         let counts = [evicted, tokens_forgiven, turned_away].map(|count| count.to_string());
         words.into_iter().chain(counts).collect()
     });
@@ -88,23 +81,18 @@ fn print_stores(stats: &Stats, output: &mut Output) -> Result<(), Error> {
 
 /// The limits that were asked most. Where there are more, the rest is one line.
 fn print_limits(stats: &Stats, output: &mut Output) -> Result<(), Error> {
-    let asked = |it: &Rulings| it.allowed + it.denied + it.shadow;
-    let mut limits: Vec<_> = stats.limits.iter().filter(|(_, it)| asked(it) > 0).collect();
-    limits.sort_by_key(|(_, it)| Reverse(asked(it)));
-    let mut others = stats.others;
-    for (_, it) in limits.iter().skip(LIMITS_SHOWN) {
-        others.allowed += it.allowed;
-        others.denied += it.denied;
-        others.shadow += it.shadow;
-    }
+    let mut limits: Vec<_> = stats.limits.iter().filter(|(_, it)| asked(**it) > 0).collect();
+    limits.sort_by_key(|(_, it)| Reverse(asked(**it)));
+    let not_shown = limits.iter().skip(LIMITS_SHOWN).map(|(_, it)| *it);
+    let others = sum(not_shown.chain([&stats.others]));
     let row = |name: String, it: &Rulings| {
         let counts = [it.allowed, it.denied, it.shadow].map(|count| count.to_string());
         [name].into_iter().chain(counts).collect()
     };
     let shown = limits.iter().take(LIMITS_SHOWN).map(|(name, it)| row(shown(name), it));
     let mut rows: Vec<Vec<String>> = shown.collect();
-    if asked(&others) > 0 {
-        rows.push(row("(others)".into(), &others));
+    if asked(others) > 0 {
+        rows.push(row(OTHERS.into(), &others));
     }
     if rows.is_empty() {
         return Ok(());
@@ -123,13 +111,7 @@ fn print_busy(
     if ids.is_empty() {
         return Ok(());
     }
-    let row = |it: &BusyOf| {
-        let count = match it.error {
-            0 => it.count.to_string(),
-            error => format!("{} to {}", it.count.saturating_sub(error), it.count),
-        };
-        vec![shown(&it.limit), shown(&it.id), count]
-    };
+    let row = |it: &BusyOf| vec![shown(&it.limit), shown(&it.id), count(it)];
     output.line("")?;
     let of = format!("{title} of");
     table(&[&of, "id", counted], ids.iter().take(IDS_SHOWN).map(row).collect(), output)

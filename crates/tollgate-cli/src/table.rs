@@ -15,6 +15,12 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
+/// A text of several lines of somebody else's: each is shown as one.
+pub(crate) fn shown_lines(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(shown).collect();
+    lines.join("\n")
+}
+
 /// Columns as wide as they need to be: words to the left, numbers to the right.
 pub(crate) fn table(
     head: &[&str],

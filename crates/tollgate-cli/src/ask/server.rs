@@ -11,6 +11,7 @@ use crate::client::http::args::RawPlace;
 use crate::client::http::{HttpClient, HttpError, segment};
 use crate::error::{Error, Exit};
 use crate::output::{Output, say};
+use crate::table::shown_lines;
 
 /// What is to be asked, and whom.
 #[derive(Debug)]
@@ -97,7 +98,7 @@ impl ServerAsk {
         page.finish()?;
         if self.explain {
             let Explanation { text } = client.get(&self.explain_path())?;
-            output.line(format_args!("\n{}", text.trim_end()))?;
+            output.line(format_args!("\n{}", shown_lines(text.trim_end())))?;
         }
         Ok(last)
     }

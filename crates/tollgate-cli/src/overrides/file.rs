@@ -9,6 +9,7 @@ use tollgate::limits::{Override, Source};
 use tollgate_server::Text;
 use tollgate_server::overrides::Utc;
 
+use super::pages::{Page, each};
 use super::{NewOverride, Terms};
 use crate::client::http::HttpClient;
 use crate::error::Error;
@@ -39,12 +40,13 @@ struct Exported {
     _overrides: Vec<serde_json::Value>,
 }
 
-/// The limits of a server, as far as an overrides file has to know them.
 #[derive(Deserialize)]
 struct Names {
     limits: Vec<Named>,
+    next: Option<String>,
 }
 
+/// A limit of a server, as far as an overrides file has to know it.
 #[derive(Deserialize)]
 struct Named {
     name: String,
@@ -64,7 +66,11 @@ pub(super) fn read(
         return read_exported(&source, why);
     }
     // Which ids there can be, the server knows.
-    let names: Names = client.get("/v1/limits")?;
+    let mut names = Vec::new();
+    each::<Names>(client, "/v1/limits", &[], |named| {
+        names.push(named);
+        Ok(())
+    })?;
     read_yaml(&source, why, &names)
 }
 
@@ -83,9 +89,9 @@ fn read_exported(source: &Source<'_>, why: Option<&str>) -> Result<Vec<NewOverri
 fn read_yaml(
     source: &Source<'_>,
     why: Option<&str>,
-    names: &Names,
+    names: &[Named],
 ) -> Result<Vec<NewOverride>, Error> {
-    let defaults = names.as_limits_file();
+    let defaults = limits_file(names);
     let defaults = Source { name: "the limits of the server", text: &defaults };
     let limits = Limits::parse(&defaults, Some(source))
         .map_err(|faults| Error::Faults { faults, is_old: false })?;
@@ -115,18 +121,24 @@ fn reason(
     why.ok_or_else(|| Error::NoWhy { place: place() })
 }
 
-impl Names {
-    /// A limits file with these names. Only names and formats of ids matter to overrides.
-    fn as_limits_file(&self) -> String {
-        let mut text = String::new();
-        for Named { name, id_format, .. } in self.limits.iter().filter(|it| !it.is_bucket) {
-            // In quotes, and escaped as JSON does, which is YAML too.
-            let name = serde_json::Value::from(&**name);
-            let terms = "burst: 1, count: 1, period: 1s";
-            // A string takes whatever is written to it.
-            let _ = writeln!(text, "{name}: {{{terms}, id: \"{id_format}\"}}");
-        }
-        text
+/// A limits file with these names. Only names and formats of ids matter to overrides.
+fn limits_file(names: &[Named]) -> String {
+    let mut text = String::new();
+    for Named { name, id_format, .. } in names.iter().filter(|it| !it.is_bucket) {
+        // In quotes, and escaped as JSON does, which is YAML too.
+        let name = serde_json::Value::from(&**name);
+        let terms = "burst: 1, count: 1, period: 1s";
+        // A string takes whatever is written to it.
+        let _ = writeln!(text, "{name}: {{{terms}, id: \"{id_format}\"}}");
+    }
+    text
+}
+
+impl Page for Names {
+    type Entry = Named;
+
+    fn into_parts(self) -> (Vec<Named>, Option<String>) {
+        (self.limits, self.next)
     }
 }
 
@@ -134,19 +146,18 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn names() -> Names {
+    fn names() -> Vec<Named> {
         let named = |name: &str, id_format: &str, is_bucket| Named {
             name: name.to_owned(),
             id_format: id_format.to_owned(),
             is_bucket,
         };
-        let limits = vec![
+        vec![
             named("LoginsPerUser", "any", false),
             named("\u{e9}t\u{e9}\"", "any", false),
             named("NewOrdersPerAccount", "regId", false),
             named("bucket a", "any", true),
-        ];
-        Names { limits }
+        ]
     }
 
     fn yaml(text: &str, why: Option<&str>) -> Result<Vec<NewOverride>, Error> {

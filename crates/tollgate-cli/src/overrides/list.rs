@@ -6,6 +6,7 @@ use tollgate::Clock;
 use tollgate_server::overrides::Utc;
 
 use super::args::{Export, List};
+use super::pages::{Page, each};
 use super::{NewOverride, Terms, period};
 use crate::args::Format;
 use crate::client::http::{HttpClient, HttpError, segment};
@@ -13,15 +14,22 @@ use crate::error::Error;
 use crate::output::Output;
 use crate::table::{shown, table};
 
-/// How many pages are read. A server has about a thousand overrides on one, and at most a million.
-const PAGES_MAX: usize = 1 << 14;
-
 const HEAD: [&str; 7] = ["limit", "id", "terms", "from", "until", "by", "why"];
 
+const PATH: &str = "/v1/overrides";
+
 #[derive(Deserialize)]
-struct Page {
+struct Overrides {
     overrides: Vec<Box<RawValue>>,
     next: Option<String>,
+}
+
+impl Page for Overrides {
+    type Entry = Box<RawValue>;
+
+    fn into_parts(self) -> (Vec<Box<RawValue>>, Option<String>) {
+        (self.overrides, self.next)
+    }
 }
 
 /// What of an override is looked at.
@@ -61,7 +69,9 @@ pub(super) fn run(list: &List) -> Result<(), Error> {
     let client = HttpClient::new(&list.place.place()?)?;
     let mut output = Output::new();
     let mut rows = Vec::new();
-    each(&client, list.limit.as_deref(), |text| match list.format {
+    let limit = list.limit.iter().map(|limit| format!("limit={}", segment(limit)));
+    let parts: Vec<String> = limit.collect();
+    each::<Overrides>(&client, PATH, &parts, |text| match list.format {
         Format::Json => output.json(&text),
         Format::Text => {
             rows.push(read(&client, &text)?.row());
@@ -82,7 +92,7 @@ pub(super) fn export(export: &Export) -> Result<(), Error> {
     let mut output = Output::new();
     let now = Utc(Clock::start().now());
     let mut before = "{\"overrides\": [\n";
-    each(&client, None, |text| {
+    each::<Overrides>(&client, PATH, &[], |text| {
         let listed = read(&client, &text)?;
         // One that is over could not be imported.
         if listed.source == Source::RunTime && listed.until.is_none_or(|until| until > now) {
@@ -96,30 +106,8 @@ pub(super) fn export(export: &Export) -> Result<(), Error> {
     output.finish()
 }
 
-/// Does something with every override.
-fn each(
-    client: &HttpClient,
-    limit: Option<&str>,
-    mut visit: impl FnMut(Box<RawValue>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let limit = limit.map(|limit| format!("limit={}", segment(limit)));
-    let mut after: Option<String> = None;
-    for _ in 0..PAGES_MAX {
-        let after_part = after.as_deref().map(|after| format!("after={}", segment(after)));
-        let parts: Vec<String> = limit.iter().cloned().chain(after_part).collect();
-        let page: Page = client.get(&format!("/v1/overrides{}", super::query(&parts, false)))?;
-        page.overrides.into_iter().try_for_each(&mut visit)?;
-        match page.next {
-            // A cursor that stays where it is would never end.
-            Some(next) if Some(&next) != after.as_ref() => after = Some(next),
-            _ => break,
-        }
-    }
-    Ok(())
-}
-
 fn read(client: &HttpClient, text: &RawValue) -> Result<Listed, HttpError> {
-    serde_json::from_str(text.get()).map_err(|_| client.strange_part("/v1/overrides", text.get()))
+    serde_json::from_str(text.get()).map_err(|_| client.strange_part(PATH, text.get()))
 }
 
 impl Listed {

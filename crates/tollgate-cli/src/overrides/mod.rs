@@ -3,6 +3,7 @@
 pub(crate) mod args;
 mod file;
 mod list;
+mod pages;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

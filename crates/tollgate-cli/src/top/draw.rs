@@ -9,6 +9,7 @@ use tollgate::Nanos;
 use tollgate_server::stats::{Configured, Rulings, Stats};
 
 use super::view::{LimitLine, Link, Pace, Pane, View};
+use crate::counted::{count, time};
 use crate::table::shown;
 
 const ALLOWED: Color = Color::Green;
@@ -18,8 +19,9 @@ const SHADOW: Color = Color::Yellow;
 /// How high the boxes below the limits are.
 const IDS_HEIGHT: u16 = 9;
 const DOORS_HEIGHT: u16 = 7;
-/// How wide the small charts are.
+/// How wide the small charts are, and what one bar is of. Together they are the last minute.
 const CHART_WIDTH: u16 = 20;
+const SECONDS_PER_BAR: usize = 3;
 
 const HELP: &str = " q, Ctrl-C   quit
  up, down    move, also with k and j
@@ -73,7 +75,7 @@ fn head_lines(view: &View) -> Vec<Line<'_>> {
         format!("{} allowed/s", rate(*allowed)).fg(ALLOWED),
         format!("  {} denied/s", rate(*denied)).fg(DENIED),
         format!("  {} shadow/s", rate(*shadow)).fg(SHADOW),
-        format!("  {}", chart(&view.whole, usize::from(CHART_WIDTH))).into(),
+        format!("  {}", chart(&view.whole)).into(),
     ];
     vec![
         Line::from(vec![name.bold(), link]),
@@ -136,7 +138,7 @@ fn limit_row<'a>(line: &LimitLine<'a>) -> Row<'a> {
         Line::from(allowed.to_string()).right_aligned(),
         Line::from(denied.to_string()).right_aligned(),
         Line::from(shadow.to_string()).right_aligned(),
-        Line::from(chart(pace, usize::from(CHART_WIDTH))),
+        Line::from(chart(pace)),
     ])
 }
 
@@ -144,13 +146,9 @@ fn draw_ids(view: &View, pane: Pane, frame: &mut Frame<'_>, area: Rect) {
     let (title, counted) =
         if pane == Pane::Busiest { ("busiest", "asks") } else { ("most denied", "denied") };
     let rows = view.ids(pane).into_iter().map(|busy| {
-        let count = match busy.error {
-            0 => busy.count.to_string(),
-            error => format!("{} to {}", busy.count.saturating_sub(error), busy.count),
-        };
         let words = [shown(&busy.limit), shown(&busy.id)].map(Line::from);
         let [limit, id] = words;
-        Row::new([limit, id, Line::from(count).right_aligned()])
+        Row::new([limit, id, Line::from(count(busy)).right_aligned()])
     });
     let widths = [Constraint::Fill(2), Constraint::Fill(2), Constraint::Length(15)];
     let table = Table::new(rows, widths).header(head_row(["limit", "id", counted]));
@@ -178,12 +176,8 @@ fn draw_doors(stats: &Stats, frame: &mut Frame<'_>, area: Rect) {
     let rows = stats.doors.iter().map(|(name, door)| {
         let counts = [door.counts.requests, door.counts.denied, door.counts.connections];
         let counts = counts.map(|count| Line::from(count.to_string()).right_aligned());
-        let p99 = match door.counts.requests {
-            0 => "-".to_owned(),
-            _ => Nanos::new(u128::from(door.latency.p99_us) * 1_000).to_string(),
-        };
         let words = [name.clone(), door.address.to_string()].map(Line::from);
-        let p99 = Line::from(p99).right_aligned();
+        let p99 = Line::from(time(door.latency.p99_us, door.counts.requests)).right_aligned();
         Row::new(words.into_iter().chain(counts).chain([p99]).collect::<Vec<_>>())
     });
     let widths = [
@@ -267,16 +261,19 @@ fn rate(per_second: f64) -> String {
     }
 }
 
-/// A bar per second, the newest to the right; the highest has the full height.
-fn chart(pace: &Pace, width: usize) -> String {
+/// Each bar is the busiest of a few seconds, the newest to the right; the highest has the full
+/// height.
+fn chart(pace: &Pace) -> String {
     const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let skipped = pace.history.len().saturating_sub(width);
-    let highest = pace.history.iter().copied().fold(0.0, f64::max);
+    let highest_of = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+    let history: Vec<f64> = pace.history.iter().copied().collect();
+    let highest = highest_of(&history);
     let bar = |value: f64| {
         let height = if highest > 0.0 { (value / highest * 8.0).ceil() } else { 0.0 };
         // A height is at most 8, so this finds it exactly.
         BARS.iter().zip(0_u8..).find(|(_, step)| f64::from(*step) >= height).map_or(' ', |it| *it.0)
     };
-    let bars: String = pace.history.iter().skip(skipped).copied().map(bar).collect();
-    format!("{bars:>width$}")
+    let values = history.rchunks(SECONDS_PER_BAR).rev().map(highest_of);
+    let bars: String = values.map(bar).collect();
+    format!("{bars:>width$}", width = usize::from(CHART_WIDTH))
 }

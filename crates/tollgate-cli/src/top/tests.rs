@@ -8,7 +8,7 @@ use serde_json::json;
 use tollgate_server::stats::Stats;
 
 use super::plain;
-use super::view::{Key, Link, Pane, View};
+use super::view::{FILTER_CHARS_MAX, HISTORY, Key, Link, Pane, View};
 
 /// Read when the tests are compiled, which cargo does again when it changes.
 const UPDATE: Option<&str> = option_env!("UPDATE_HELP");
@@ -105,6 +105,35 @@ fn a_filter_leaves_the_limits_that_have_it_in_their_name() {
 }
 
 #[test]
+fn a_filter_does_not_grow_without_end() {
+    let mut view = view();
+    press(&mut view, &format!("/{}", "x".repeat(2 * FILTER_CHARS_MAX)));
+    assert_eq!(view.filter.len(), FILTER_CHARS_MAX);
+}
+
+#[test]
+fn limits_without_a_name_of_their_own_are_the_last_line() {
+    let mut view = view();
+    let mut more = stats(6);
+    more.others.denied = 7;
+    view.take(more);
+    let last = view.limits().pop().unwrap();
+    assert_eq!((last.name, last.total.denied), ("(others)", 7));
+    assert_eq!(last.pace.unwrap().denied.to_bits(), 7.0_f64.to_bits());
+    press(&mut view, "/o");
+    assert!(view.limits().iter().all(|line| line.name != "(others)"));
+}
+
+#[test]
+fn the_charts_show_the_whole_last_minute() {
+    let mut view = View::new(String::new(), Link::Live);
+    (1..).take(HISTORY + 1).for_each(|seconds| view.take(stats(seconds)));
+    assert_eq!(view.whole.history.len(), HISTORY);
+    let frame = plain(&view, 110, 32);
+    assert!(frame.contains(&format!(" {}\n", "\u{2588}".repeat(20))), "{frame}");
+}
+
+#[test]
 fn a_screen_of_any_size_is_drawn() {
     let mut view = view();
     for (width, height) in [(1, 1), (10, 3), (40, 12), (300, 100)] {
@@ -147,5 +176,5 @@ fn a_restart_begins_anew_and_is_no_negative_pace() {
 fn only_the_last_minute_is_kept() {
     let mut view = View::new(String::new(), Link::Live);
     (1..200).for_each(|seconds| view.take(stats(seconds)));
-    assert_eq!(view.whole.history.len(), super::view::HISTORY);
+    assert_eq!(view.whole.history.len(), HISTORY);
 }

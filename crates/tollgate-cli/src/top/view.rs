@@ -4,8 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tollgate_server::stats::{BusyOf, Rulings, Stats};
 
+use crate::counted::{OTHERS, asked, sum};
+
 /// How many seconds the small charts go back.
 pub(super) const HISTORY: usize = 60;
+/// How long a filter can be.
+pub(super) const FILTER_CHARS_MAX: usize = 64;
 
 /// Whether counters arrive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +74,8 @@ pub(super) struct View {
     pub(super) link: Link,
     pub(super) stats: Option<Stats>,
     paces: BTreeMap<String, Pace>,
+    /// Of the limits that are too many to be told by name.
+    others: Pace,
     pub(super) whole: Pace,
     pub(super) pane: Pane,
     /// The line in the pane.
@@ -88,6 +94,7 @@ impl View {
             link,
             stats: None,
             paces: BTreeMap::new(),
+            others: Pace::default(),
             whole: Pace::default(),
             pane: Pane::default(),
             line: 0,
@@ -108,17 +115,20 @@ impl View {
                 let before = old.limits.get(name).copied().unwrap_or_default();
                 self.paces.entry(name.clone()).or_default().add(before, *now, seconds);
             }
-            self.whole.add(sum(&old), sum(&stats), seconds);
+            self.others.add(old.others, stats.others, seconds);
+            self.whole.add(whole(&old), whole(&stats), seconds);
         } else {
             // Another server, or the same one after a restart: nothing to compare with.
             self.paces.clear();
+            self.others = Pace::default();
             self.whole = Pace::default();
         }
         self.stats = Some(stats);
         self.stay_inside();
     }
 
-    /// The limits that are shown: the busiest now first, then those that were asked most.
+    /// The limits that are shown: the busiest now first, then those that were asked most. Those
+    /// without a name of their own are the last line; no filter finds them.
     pub(super) fn limits(&self) -> Vec<LimitLine<'_>> {
         let Some(stats) = &self.stats else { return Vec::new() };
         let lines = stats.limits.iter().filter(|(name, _)| self.is_wanted(name));
@@ -130,6 +140,10 @@ impl View {
             let by_pace = pace(b).total_cmp(&pace(a));
             by_pace.then(asked(b.total).cmp(&asked(a.total))).then(a.name.cmp(b.name))
         });
+        if self.filter.is_empty() && asked(stats.others) > 0 {
+            let pace = Some(&self.others);
+            lines.push(LimitLine { name: OTHERS, total: stats.others, pace });
+        }
         lines
     }
 
@@ -163,7 +177,7 @@ impl View {
 
     fn edit(&mut self, key: Key) {
         match key {
-            Key::Char(c) => self.filter.push(c),
+            Key::Char(c) if self.filter.chars().count() < FILTER_CHARS_MAX => self.filter.push(c),
             Key::Backspace => {
                 self.filter.pop();
             }
@@ -223,21 +237,11 @@ impl Pace {
 
 /// Whether the newer counters are of the same run of the same server.
 fn follows(old: &Stats, new: &Stats) -> bool {
-    new.at > old.at && new.uptime_secs >= old.uptime_secs && asked(sum(new)) >= asked(sum(old))
+    new.at > old.at && new.uptime_secs >= old.uptime_secs && asked(whole(new)) >= asked(whole(old))
 }
 
-fn sum(stats: &Stats) -> Rulings {
-    let mut sum = stats.others;
-    for it in stats.limits.values() {
-        sum.allowed = sum.allowed.saturating_add(it.allowed);
-        sum.denied = sum.denied.saturating_add(it.denied);
-        sum.shadow = sum.shadow.saturating_add(it.shadow);
-    }
-    sum
-}
-
-fn asked(it: Rulings) -> u64 {
-    it.allowed.saturating_add(it.denied).saturating_add(it.shadow)
+fn whole(stats: &Stats) -> Rulings {
+    sum(stats.limits.values().chain([&stats.others]))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "it is shown with two digits")]

@@ -1,6 +1,8 @@
 //! `tollgate ask LIMIT ID`, which asks a server over HTTP.
 
 use serde_json::json;
+use tollgate::Nanos;
+use tollgate::limits::parse_duration;
 
 use crate::fake::{Fake, Step, nowhere};
 use crate::program::{Ran, command, file, run};
@@ -21,12 +23,9 @@ fn a_server_is_asked_and_what_it_allows_is_spent_there() {
     assert!(ran.stdout.ends_with("5 allowed, 0 denied\n"), "{}", ran.stdout);
     let ran = ask(&server.url(), &["LoginsPerUser", "ada"]);
     assert_eq!(ran.code, Some(1));
-    assert!(
-        ran.stdout.starts_with("1  denied   try again in 59.")
-            || ran.stdout.starts_with("1  denied   try again in 59s"),
-        "{}",
-        ran.stdout
-    );
+    let wait = ran.stdout.trim_end().strip_prefix("1  denied   try again in ");
+    let wait = parse_duration(wait.unwrap_or_else(|| panic!("{}", ran.stdout))).unwrap();
+    assert!(!wait.is_zero() && wait <= Nanos::from_secs(60), "{wait}");
     // Another id has a bucket of its own.
     assert_eq!(ask(&server.url(), &["LoginsPerUser", "grace"]).code, Some(0));
     assert!(server.stop().success());
@@ -71,10 +70,14 @@ fn an_explanation_is_the_servers() {
         Step::Request(vec!["POST /v1/check ".into()]),
         Step::Answer(200, JSON, decision.to_string()),
         Step::Request(vec!["GET /v1/explain/L/2001%3Adb8%3A%3A%2F48?cost=1 ".into()]),
-        Step::Answer(200, JSON, json!({"text": "L for 2001:db8::/48\nbecause\n"}).to_string()),
+        Step::Answer(
+            200,
+            JSON,
+            json!({"text": "L for 2001:db8::/48\nbe\u{1b}[2Jcause\n"}).to_string(),
+        ),
     ]);
     let ran = ask(&fake.url(), &["L", "2001:db8::/48", "--check", "--explain"]);
-    let expected = "1  allowed  0 left, full; denied if it were not for the shadow\n\nL for 2001:db8::/48\nbecause\n";
+    let expected = "1  allowed  0 left, full; denied if it were not for the shadow\n\nL for 2001:db8::/48\nbe\\u{1b}[2Jcause\n";
     assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(0), expected, ""));
     fake.finish();
 }
@@ -176,8 +179,19 @@ fn a_server_that_is_starting_is_not_there_yet() {
 }
 
 #[test]
+fn a_server_that_cannot_keep_things_was_reached() {
+    let problem =
+        json!({"title": "Not kept", "status": 507, "detail": "the disk is full\u{1b}[2J\nsee"});
+    let fake = Fake::http(&[], 507, PROBLEM, &problem.to_string());
+    let ran = ask(&fake.url(), &["L", "a"]);
+    let expected = (Some(2), "error: the disk is full\\u{1b}[2J\nsee\n");
+    assert_eq!((ran.code, &*ran.stderr), expected);
+    fake.finish();
+}
+
+#[test]
 fn wrong_addresses_are_usage_mistakes() {
-    for url in ["localhost:8080", "ftp://x", "http://u:p@x"] {
+    for url in ["localhost:8080", "ftp://x", "http://u:p@x", "http://x/#a"] {
         let ran = ask(url, &["L", "a"]);
         assert_eq!((ran.code, &*ran.stdout), (Some(2), ""), "{url}");
         assert!(ran.stderr.contains("--url"), "{}", ran.stderr);

@@ -44,7 +44,8 @@ fn a_server_is_trusted_by_who_signed_its_certificate() {
     let (ours, other) = (Authority::new("https-ca"), Authority::new("https-other"));
     let Pair { cert, key } = ours.sign("https-server");
     let server = Server::start(&["--http-tls-cert", &cert, "--http-tls-key", &key]);
-    server.logged(&format!("curl https://{}/v1/spend", server.address("http")));
+    server.logged(&format!("curl --cacert CA.pem https://{}/v1/spend", server.address("http")));
+    server.logged("--ca CA.pem LoginsPerUser ada");
     let ran = ask(&server, &["--ca", &ours.cert, "--times", "2"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     for args in [&["--ca", &other.cert][..], &[]] {
@@ -65,6 +66,7 @@ fn a_client_shows_its_certificate_where_one_is_wanted() {
     let client = ours.sign("mutual-client");
     let args = ["--http-tls-cert", &cert, "--http-tls-key", &key, "--http-client-ca", &ours.cert];
     let server = Server::start(&args);
+    server.logged("curl --cacert CA.pem --cert CERT.pem --key KEY.pem https://");
     let shown = ["--ca", &ours.cert, "--cert", &client.cert, "--key", &client.key];
     let ran = ask(&server, &shown);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);

@@ -135,14 +135,18 @@ fn what_is_exported_can_be_imported() {
 
 #[test]
 fn an_overrides_file_is_imported_as_the_server_knows_its_limits() {
-    let limits = json!({"limits": [{"name": "NewOrdersPerAccount", "id_format": "regId", "is_bucket": false},
-        {"name": "b", "id_format": "any", "is_bucket": true}]});
+    let first =
+        json!({"limits": [{"name": "b", "id_format": "any", "is_bucket": true}], "next": "a b"});
+    let limits = json!({"limits": [{"name": "NewOrdersPerAccount", "id_format": "regId", "is_bucket": false}],
+        "next": null});
     let path = file("import.yaml", "NewOrdersPerAccount:007: {burst: 2, count: 2, period: 1h}\n");
     let answer =
         json!({"changes": [change("one", true, false)], "dry_run": true, "durable": false});
     let expected = r#"{"limit":"NewOrdersPerAccount","id":"7","burst":2,"count":2,"period":"1h","why":"a move"}"#;
     let fake = Fake::stream(vec![
         Step::Request(vec!["GET /v1/limits HTTP".into()]),
+        Step::Answer(200, JSON, first.to_string()),
+        Step::Request(vec!["GET /v1/limits?after=a%20b HTTP".into()]),
         Step::Answer(200, JSON, limits.to_string()),
         Step::Request(vec!["PUT /v1/overrides?dry_run=1 HTTP".into(), expected.into()]),
         Step::Answer(200, JSON, answer.to_string()),
@@ -161,6 +165,18 @@ fn an_overrides_file_is_imported_as_the_server_knows_its_limits() {
         assert_eq!((ran.code, &*ran.stdout), (Some(2), ""), "{text}");
         assert!(ran.stderr.contains(told), "{}", ran.stderr);
     }
+}
+
+#[test]
+fn a_file_that_is_too_long_for_the_server_is_told_with_the_ways_out() {
+    let problem = json!({"title": "t", "status": 413, "detail": "the body is too long"});
+    let path = file("import-long.json", r#"{"overrides": []}"#);
+    let fake = Fake::http(&["PUT "], 413, PROBLEM, &problem.to_string());
+    let ran = at(&fake, &["import", &path]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    let help = "raise --http-body-bytes on the server, or import the file in parts";
+    assert_eq!(ran.stderr, format!("error: the body is too long\n  help: {help}\n"));
+    fake.finish();
 }
 
 #[test]

@@ -11,6 +11,7 @@ use ureq::http::StatusCode;
 
 use super::{Place, Url};
 use crate::error::Exit;
+use crate::table::{shown, shown_lines};
 
 /// How much of a strange answer is shown.
 const SHOWN_CHARS_MAX: usize = 100;
@@ -36,6 +37,10 @@ pub(crate) enum HttpError {
     Refused { problem: Box<Problem>, is_busy: bool },
     #[error("{problem}\n  help: {}", token_help(*had_token))]
     NotAllowed { problem: Box<Problem>, had_token: bool },
+    #[error(
+        "{problem}\n  help: raise --http-body-bytes on the server, or import the file in parts"
+    )]
+    TooLong { problem: Box<Problem> },
     #[error("reading {what} from {}", path.display())]
     Read { what: &'static str, path: PathBuf, source: io::Error },
     #[error("{} has no {what}", path.display())]
@@ -132,12 +137,12 @@ fn token_help(had_token: bool) -> &'static str {
 /// What is wrong, and below it where, and what would be right.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.detail.as_deref().unwrap_or(&self.title))?;
+        f.write_str(&shown_lines(self.detail.as_deref().unwrap_or(&self.title)))?;
         if let Some(field) = &self.field {
-            write!(f, "\n  field: {field}")?;
+            write!(f, "\n  field: {}", shown(field))?;
         }
         if let Some(rule) = &self.rule {
-            write!(f, "\n  expected: {rule}")?;
+            write!(f, "\n  expected: {}", shown(rule))?;
         }
         match self.field.as_deref() {
             // What is a field to the server is an argument here.

@@ -149,13 +149,19 @@ impl HttpClient {
     fn refused(&self, path: &str, reply: &Reply) -> HttpError {
         let problem = reply.is_problem.then(|| reply.parse::<Problem>()).flatten();
         let Some(problem) = problem else { return self.strange(path, reply) };
-        let is_busy = reply.status.is_server_error();
+        let problem = Box::new(problem);
         match reply.status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let had_token = self.place.token.is_some();
-                HttpError::NotAllowed { problem: Box::new(problem), had_token }
+                HttpError::NotAllowed { problem, had_token }
             }
-            _ => HttpError::Refused { problem: Box::new(problem), is_busy },
+            // Only a file of overrides is ever that long.
+            StatusCode::PAYLOAD_TOO_LARGE => HttpError::TooLong { problem },
+            StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT => HttpError::Refused { problem, is_busy: true },
+            // Others, such as a full disk, do not pass by waiting.
+            _ => HttpError::Refused { problem, is_busy: false },
         }
     }
 

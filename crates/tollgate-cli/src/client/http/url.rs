@@ -38,6 +38,9 @@ impl FromStr for Url {
 
     /// Refuses what is not http or https, and what is more than an address.
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(c) = text.chars().find(|c| matches!(c, '?' | '#')) {
+            return Err(format!("it has a `{c}`: {EXPECTED}"));
+        }
         let uri: Uri = text.parse().map_err(|error| format!("{error}: {EXPECTED}"))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err(format!("it is neither http:// nor https://: {EXPECTED}"));
@@ -47,9 +50,6 @@ impl FromStr for Url {
         };
         if authority.as_str().contains('@') {
             return Err("a password in an address is seen by others: use a token".into());
-        }
-        if uri.query().is_some() {
-            return Err(format!("it has a `?`: {EXPECTED}"));
         }
         Ok(Self(text.trim_end_matches('/').to_owned()))
     }
@@ -98,6 +98,7 @@ mod tests {
             assert!(text.parse::<Url>().is_err(), "{text}");
         }
         assert!("http://x/?a=b".parse::<Url>().unwrap_err().contains("`?`"));
+        assert!("http://x/#a".parse::<Url>().unwrap_err().contains("`#`"));
     }
 
     #[test]

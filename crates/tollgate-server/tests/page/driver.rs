@@ -54,7 +54,6 @@ pub(crate) struct Element<'b> {
 /// A line of the browser's console.
 #[derive(Debug)]
 pub(crate) struct ConsoleLine {
-    pub(crate) level: String,
     /// `network` if the browser itself tells that something could not be loaded.
     pub(crate) source: String,
     pub(crate) message: String,
@@ -132,7 +131,6 @@ impl Browser {
         let lines = self.command("/se/log", &json!({"type": "browser"}));
         let text = |line: &Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
         let line = |line: &Value| ConsoleLine {
-            level: text(line, "level"),
             source: text(line, "source"),
             message: text(line, "message"),
         };

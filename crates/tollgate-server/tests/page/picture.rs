@@ -85,7 +85,7 @@ fn traffic(turn: usize) -> Vec<(&'static str, String)> {
     asks.extend((0..greedy).map(|_| ("SearchesPerIPAddress", "198.51.100.7".to_owned())));
     asks.extend((0..turn % 2).map(|_| ("LoginsPerUser", "mallory".to_owned())));
     asks.push(("LoginsPerUser", format!("user-{}", turn % 50)));
-    asks.extend((0..turn % 3).map(|_| ("UploadsPerProject", format!("project-{}", turn % 2))));
+    asks.extend((0..turn % 3).map(|_| ("UploadsPerProject", "atlas".to_owned())));
     asks
 }
 

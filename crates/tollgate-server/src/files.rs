@@ -91,7 +91,7 @@ pub enum LoadError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Something is wrong in them.
-    #[error("{0}")]
+    #[error(transparent)]
     Faults(#[from] Faults),
 }
 

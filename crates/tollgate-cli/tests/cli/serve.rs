@@ -150,7 +150,7 @@ fn signals_reload_tell_and_stop() {
     assert_eq!(client.ask("get b").as_deref(), Some("1"));
     fs::write(&buckets, "a 5\nb nonsense\n").unwrap();
     server.signal("HUP");
-    server.logged("the files were refused, the old ones stay in force");
+    server.logged("files were refused, and the old ones stay in force");
     server.logged("Invalid rate for bucket b: nonsense");
     assert_eq!(client.ask("get b").as_deref(), Some("1"));
     server.signal("USR1");

@@ -1,4 +1,4 @@
-//! A browser without a window, driven over the WebDriver protocol of the W3C.
+//! A browser without a window, driven over the `WebDriver` protocol of the W3C.
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use ureq::Agent;
 
 /// How long the browser may take for one command.
-const COMMAND_TIME_MAX: Duration = Duration::from_secs(60);
+const COMMAND_TIME_MAX: Duration = Duration::from_mins(1);
 /// How often something is looked for until it counts as never coming, and the pause between two
 /// looks: half a minute, on a machine that does nothing else.
 const LOOKS_MAX: usize = 300;

@@ -1,4 +1,4 @@
-//! A browser without a window, driven over the WebDriver protocol of the W3C.
+//! A browser without a window, driven over the `WebDriver` protocol of the W3C.
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use ureq::Agent;
 
 /// How long the browser may take for one command.
-const COMMAND_TIME_MAX: Duration = Duration::from_secs(60);
+const COMMAND_TIME_MAX: Duration = Duration::from_mins(1);
 /// How often something is looked for until it counts as never coming, and the pause between two
 /// looks: half a minute, on a machine that does nothing else.
 const LOOKS_MAX: usize = 300;
@@ -54,7 +54,6 @@ pub(crate) struct Element<'b> {
 /// A line of the browser's console.
 #[derive(Debug)]
 pub(crate) struct ConsoleLine {
-    pub(crate) level: String,
     /// `network` if the browser itself tells that something could not be loaded.
     pub(crate) source: String,
     pub(crate) message: String,
@@ -132,7 +131,6 @@ impl Browser {
         let lines = self.command("/se/log", &json!({"type": "browser"}));
         let text = |line: &Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
         let line = |line: &Value| ConsoleLine {
-            level: text(line, "level"),
             source: text(line, "source"),
             message: text(line, "message"),
         };

@@ -81,7 +81,7 @@ fn traffic(turn: usize) -> Vec<(&'static str, String)> {
     let search = |index| ("SearchesPerIPAddress", format!("192.0.2.{}", (turn * 7 + index) % 60));
     let mail = |_| ("mails", "*".to_owned());
     let mut asks: Vec<_> = (0..height).map(search).chain((0..height).map(mail)).collect();
-    let greedy = if turn / 40 % 2 == 0 { 3 } else { 6 };
+    let greedy = if (turn / 40).is_multiple_of(2) { 3 } else { 6 };
     asks.extend((0..greedy).map(|_| ("SearchesPerIPAddress", "198.51.100.7".to_owned())));
     asks.extend((0..turn % 2).map(|_| ("LoginsPerUser", "mallory".to_owned())));
     asks.push(("LoginsPerUser", format!("user-{}", turn % 50)));

@@ -48,8 +48,7 @@ impl Proxy {
         let log = lines(&mut child);
         let proxy = Self { address, child, log };
         let mut said = Vec::new();
-        loop {
-            let Ok(line) = proxy.log.recv_timeout(PATIENCE) else { break };
+        while let Ok(line) = proxy.log.recv_timeout(PATIENCE) {
             if line.contains(ready) {
                 return Some(proxy);
             }

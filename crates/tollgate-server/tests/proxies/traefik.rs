@@ -93,7 +93,9 @@ fn tree(node: &Node<'_>) -> Json {
         Value::List(nodes) => nodes.iter().map(tree).collect(),
         Value::Mapping(pairs) => {
             let mut map = Map::new();
-            pairs.iter().for_each(|pair| insert(&mut map, pair));
+            for pair in pairs {
+                insert(&mut map, pair);
+            }
             Json::Object(map)
         }
         Value::Refused => panic!("{:?} is refused", node.span),

@@ -96,10 +96,6 @@ impl Activity {
         self.requests.load(Ordering::Relaxed)
     }
 
-    fn is_in_hand(&self) -> bool {
-        self.in_hand.load(Ordering::Relaxed) > 0
-    }
-
     fn is_idle(&self) -> bool {
         let count = |it: &AtomicUsize| it.load(Ordering::Relaxed);
         count(&self.in_hand) + count(&self.lasting) == 0
@@ -313,7 +309,7 @@ impl Connections {
                         .filter(|it| *it != Ended::Slow)
                         .unwrap_or_default();
                 }
-                Err(_) if wire.is_blocked() || activity.is_in_hand() => {}
+                Err(_) if wire.is_blocked() => {}
                 Err(_) => return Ended::Done,
             }
         }

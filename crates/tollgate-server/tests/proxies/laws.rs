@@ -13,8 +13,8 @@ pub(crate) fn the_burst_passes_and_later_more(stage: &Stage, proxy: &Proxy) {
         let answer = look(proxy.address);
         assert_eq!((answer.status, &*answer.body), (200, "page"), "{left} left: {answer:?}");
         assert_eq!(answer.field("RateLimit-Policy"), Some(POLICY));
-        let told = format!("\"RequestsPerIPAddress\";r={left};t=1");
-        assert_eq!(answer.field("RateLimit"), Some(&*told));
+        let expected = format!("\"RequestsPerIPAddress\";r={left};t=1");
+        assert_eq!(answer.field("RateLimit"), Some(&*expected));
         assert_eq!(answer.field("Retry-After"), None);
     }
     let answer = look(proxy.address);

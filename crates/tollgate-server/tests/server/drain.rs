@@ -18,6 +18,9 @@ struct Sender {
     thread: thread::JoinHandle<Vec<u8>>,
 }
 
+/// The server hears out what both systems may hold, so a client that sends one by one takes long.
+const REQUESTS_PER_WRITE: usize = 100;
+
 fn send_until_the_end(server: &Server, door: &str, request: Vec<u8>) -> Sender {
     let sent = Arc::new(AtomicUsize::new(0));
     let stream = Stream::connect(server, door).0;
@@ -26,8 +29,9 @@ fn send_until_the_end(server: &Server, door: &str, request: Vec<u8>) -> Sender {
     let is_over = Arc::new(AtomicBool::new(false));
     let seen_over = Arc::clone(&is_over);
     let writing = thread::spawn(move || {
-        while !seen_over.load(Ordering::Relaxed) && writer.write_all(&request).is_ok() {
-            counter.fetch_add(1, Ordering::SeqCst);
+        let requests = request.repeat(REQUESTS_PER_WRITE);
+        while !seen_over.load(Ordering::Relaxed) && writer.write_all(&requests).is_ok() {
+            counter.fetch_add(REQUESTS_PER_WRITE, Ordering::SeqCst);
         }
     });
     let thread = thread::spawn(move || {

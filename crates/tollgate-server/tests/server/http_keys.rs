@@ -205,14 +205,13 @@ fn pages_of_others_reach_nothing() {
         client.stream.send(format!("{head}\r\n\r\n{ASK}").as_bytes());
         assert_eq!(client.answer().status, expected, "{host}");
     }
-    // A proxy at the gate passes on whatever its clients sent.
-    let page = Web::connect(&server).ask(
-        "GET",
-        "/v1/gate/RequestsPerIPAddress/10.1.2.3",
-        "Origin: http://evil.example\r\nSec-Fetch-Site: cross-site\r\n",
-        "",
-    );
-    assert_eq!(page.status, 204);
+    // A proxy at the gate passes on whatever its clients sent. A page cannot say that it is one.
+    let page = "Origin: http://evil.example\r\nSec-Fetch-Site: cross-site\r\n";
+    let proxy = format!("{page}X-Forwarded-For: 192.0.2.1\r\n");
+    for (header, expected) in [(page, 403), (&*proxy, 204)] {
+        let gate = "/v1/gate/RequestsPerIPAddress/10.1.2.3";
+        assert_eq!(Web::connect(&server).ask("GET", gate, header, "").status, expected);
+    }
 }
 
 #[test]

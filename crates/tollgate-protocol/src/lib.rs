@@ -15,6 +15,9 @@ mod drive;
 pub mod throttr;
 pub mod udp;
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
 use tollgate::Moment;
 
 /// What a door was asked, and what became of it.
@@ -50,8 +53,34 @@ pub trait StreamDoor: Send + Sync + 'static {
     /// what it has to hold for a client that does not read.
     const REPLY_BYTES_PER_BYTE: usize;
 
+    /// Whether replies may have to be waited for, because buckets are elsewhere.
+    fn waits(&self) -> bool;
+
     /// Answers every request that is complete with `bytes`, which is what one read brought, and
     /// appends the replies to `out`, in order. After [`Flow::Close`] nothing more is received.
+    fn receive_wherever(
+        &self,
+        session: &mut Self::Session,
+        bytes: &[u8],
+        now: Moment,
+        out: &mut Vec<u8>,
+        counts: &mut Counts,
+    ) -> impl Future<Output = Flow>;
+
+    /// Answers what can be answered when the client will send no more.
+    fn finish_wherever(
+        &self,
+        session: &mut Self::Session,
+        now: Moment,
+        out: &mut Vec<u8>,
+        counts: &mut Counts,
+    ) -> impl Future<Output = ()>;
+
+    /// Does what [`receive_wherever`](Self::receive_wherever) does, at once.
+    ///
+    /// # Panics
+    ///
+    /// If it has to wait.
     fn receive(
         &self,
         session: &mut Self::Session,
@@ -59,16 +88,24 @@ pub trait StreamDoor: Send + Sync + 'static {
         now: Moment,
         out: &mut Vec<u8>,
         counts: &mut Counts,
-    ) -> Flow;
+    ) -> Flow {
+        promptly(self.receive_wherever(session, bytes, now, out, counts))
+    }
 
-    /// Answers what can be answered when the client will send no more.
+    /// Does what [`finish_wherever`](Self::finish_wherever) does, at once.
+    ///
+    /// # Panics
+    ///
+    /// If it has to wait.
     fn finish(
         &self,
         session: &mut Self::Session,
         now: Moment,
         out: &mut Vec<u8>,
         counts: &mut Counts,
-    );
+    ) {
+        promptly(self.finish_wherever(session, now, out, counts));
+    }
 }
 
 /// A door for clients that send a datagram and wait for one.
@@ -76,8 +113,38 @@ pub trait DatagramDoor: Send + Sync + 'static {
     /// Datagrams longer than this are ignored.
     const REQUEST_BYTES_MAX: usize;
 
+    /// Whether replies may have to be waited for, because buckets are elsewhere.
+    fn waits(&self) -> bool;
+
     /// Answers every datagram, in order; one without an answer gets an empty reply.
-    fn answer(&self, requests: &[&[u8]], now: Moment, replies: &mut Replies, counts: &mut Counts);
+    fn answer_wherever(
+        &self,
+        requests: &[&[u8]],
+        now: Moment,
+        replies: &mut Replies,
+        counts: &mut Counts,
+    ) -> impl Future<Output = ()>;
+
+    /// Does what [`answer_wherever`](Self::answer_wherever) does, at once.
+    ///
+    /// # Panics
+    ///
+    /// If it has to wait.
+    fn answer(&self, requests: &[&[u8]], now: Moment, replies: &mut Replies, counts: &mut Counts) {
+        promptly(self.answer_wherever(requests, now, replies, counts));
+    }
+}
+
+/// The output of what never waits.
+///
+/// # Panics
+///
+/// If it waits.
+fn promptly<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a door whose buckets are in memory does not wait"),
+    }
 }
 
 /// The replies to a batch of datagrams, one behind the other.

@@ -14,11 +14,13 @@
 //! ```
 
 use std::io::{self, Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::Moment;
 use crate::algorithm::Algorithm;
+use crate::limiter::AlreadyShared;
 use crate::store::saved::{Kept, Reader, RestoreError, Saved, Writer};
+use crate::store::shared::{Names, SharedStore, Visit};
 use crate::store::{Fingerprint, Held, MemoryStore, Question, Secret, Store};
 
 /// Buckets of one algorithm, each under a key that is any bytes.
@@ -28,6 +30,8 @@ use crate::store::{Fingerprint, Held, MemoryStore, Question, Secret, Store};
 pub struct Keyed<A: Algorithm<Book = ()>> {
     store: MemoryStore<A>,
     secret: Secret,
+    /// What decides in place of `store`, if the buckets are shared.
+    shared: OnceLock<Arc<dyn SharedStore<A>>>,
 }
 
 impl<A: Algorithm<Book = ()>> Keyed<A> {
@@ -39,7 +43,41 @@ impl<A: Algorithm<Book = ()>> Keyed<A> {
 
     /// Buckets that are kept under a secret of the caller's choice.
     pub fn with_secret(memory: usize, secret: Secret) -> io::Result<Self> {
-        Ok(Self { store: MemoryStore::new(&Arc::new(()), memory)?, secret })
+        Ok(Self::of(MemoryStore::new(&Arc::new(()), memory)?, secret))
+    }
+
+    fn of(store: MemoryStore<A>, secret: Secret) -> Self {
+        Self { store, secret, shared: OnceLock::new() }
+    }
+
+    /// Has the buckets decided by `store`, which others share. They are then asked through
+    /// [`decide_wherever`](Self::decide_wherever); [`decide`](Self::decide) asks this process's
+    /// memory alone. Refuses a second store.
+    pub fn share(&self, store: Arc<dyn SharedStore<A>>) -> Result<(), AlreadyShared> {
+        self.shared.set(store).map_err(|_| AlreadyShared)
+    }
+
+    /// Whether answers may have to be waited for; only then need questions have names.
+    pub fn waits(&self) -> bool {
+        self.shared.get().is_some()
+    }
+
+    /// Answers every question wherever the buckets are: in memory at once, and then their names do
+    /// not matter; in a store that is shared as soon as that answers.
+    pub async fn decide_wherever(
+        &self,
+        questions: &[Question<A>],
+        names: &Names,
+        outcomes: &mut [A::Outcome],
+        now: Moment,
+    ) {
+        match self.shared.get() {
+            None => self.decide(questions, outcomes, now),
+            Some(shared) => {
+                let local = &self.store;
+                shared.decide(Visit { local, questions, names, outcomes, now }).await;
+            }
+        }
     }
 
     /// An ask of the bucket under a key. A key has one or more parts; where one ends and the next
@@ -95,7 +133,7 @@ impl<A: Algorithm<Book = ()>> Keyed<A> {
         let secret = from.secret()?;
         let store = from.cells(&Arc::new(()), memory, at)?;
         from.end()?;
-        Ok(Self { store, secret })
+        Ok(Self::of(store, secret))
     }
 
     /// How many buckets are in memory, and what was lost for want of it.

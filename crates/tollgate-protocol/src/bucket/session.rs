@@ -16,6 +16,8 @@ pub const LINE_BYTES_MAX: usize = 1 << 10;
 
 /// How many lines are decided at once.
 const BATCH_LINES: usize = 64;
+/// The same where the buckets are elsewhere: whatever one read brings goes there in one trip.
+const TRIP_LINES: usize = 1 << 14;
 
 const ALLOWED: &[u8] = b"1\n";
 const DENIED: &[u8] = b"0\n";
@@ -68,7 +70,11 @@ impl StreamDoor for Door {
     /// The last byte of a line can be all that a read brings, and the longest answer has so many.
     const REPLY_BYTES_PER_BYTE: usize = NOT_FOUND.len();
 
-    fn receive(
+    fn waits(&self) -> bool {
+        self.limiter.wherever().waits()
+    }
+
+    async fn receive_wherever(
         &self,
         session: &mut Session,
         bytes: &[u8],
@@ -93,7 +99,8 @@ impl StreamDoor for Door {
             (line, rest) = codec::split(rest)?;
             Some(line)
         });
-        if self.answer(first.into_iter().chain(complete), &mut replies) == Flow::Close {
+        let lines = first.into_iter().chain(complete);
+        if self.answer(lines, &mut replies).await == Flow::Close {
             return Flow::Close;
         }
         if first.is_some() {
@@ -107,10 +114,16 @@ impl StreamDoor for Door {
         Flow::Open
     }
 
-    fn finish(&self, session: &mut Session, now: Moment, out: &mut Vec<u8>, counts: &mut Counts) {
+    async fn finish_wherever(
+        &self,
+        session: &mut Session,
+        now: Moment,
+        out: &mut Vec<u8>,
+        counts: &mut Counts,
+    ) {
         let partial = std::mem::take(&mut session.partial);
         if !partial.is_empty() {
-            self.answer(once(partial.as_slice()), &mut Replies { now, out, counts });
+            self.answer(once(partial.as_slice()), &mut Replies { now, out, counts }).await;
         }
     }
 }
@@ -148,17 +161,22 @@ impl Door {
         length.saturating_sub(usize::from(last == Some(&b'\r'))) > self.line_bytes_max
     }
 
-    fn answer<'a>(&self, lines: impl Iterator<Item = &'a [u8]>, replies: &mut Replies<'_>) -> Flow {
+    async fn answer<'a>(
+        &self,
+        lines: impl Iterator<Item = &'a [u8]>,
+        replies: &mut Replies<'_>,
+    ) -> Flow {
         let mut lines = lines;
         let mut asks: SmallVec<[Request<'a>; BATCH_LINES]> = SmallVec::new();
         let mut steps: SmallVec<[Step; BATCH_LINES]> = SmallVec::new();
         loop {
             self.gather(&mut lines, &mut asks, &mut steps);
             let Some(last) = steps.last().copied() else { return Flow::Open };
-            BATCH.with_borrow_mut(|batch| {
-                let answers = self.limiter.batch(batch, &asks, replies.now);
-                replies.add(&steps, answers.iter());
-            });
+            // Taken, not borrowed: while this one waits for its answers, others come.
+            let mut batch = BATCH.take();
+            let answers = self.limiter.wherever().batch(&mut batch, &asks, replies.now).await;
+            replies.add(&steps, answers.iter());
+            BATCH.set(batch);
             if last.is_last() {
                 return Flow::Close;
             }
@@ -175,7 +193,8 @@ impl Door {
         steps: &mut SmallVec<[Step; BATCH_LINES]>,
     ) {
         let mut finder = Finder { names: None, name: &[], found: None };
-        for line in lines.take(BATCH_LINES) {
+        let most = if self.waits() { TRIP_LINES } else { BATCH_LINES };
+        for line in lines.take(most) {
             let content = codec::content(line);
             let step = if content.len() > self.line_bytes_max {
                 Step::TooLong

@@ -2,13 +2,13 @@
 //! the id.
 
 use tollgate::algorithm::quota::{Ask, Outcome, Unit};
-use tollgate::limiter::EVERYBODY;
-use tollgate::{Decision, Limiter, Mistake, Moment};
+use tollgate::limiter::{EVERYBODY, Wherever};
+use tollgate::{Decision, Mistake, Moment};
 
 /// Answers a request as if the bucket of `consumer` were a quota. Who it is not about, because the
 /// limit does not take such an id, has no quota.
-pub(super) fn answer(
-    limiter: &Limiter,
+pub(super) async fn answer(
+    limiter: Wherever<'_>,
     limit: &str,
     consumer: &[u8],
     ask: &Ask,
@@ -18,24 +18,22 @@ pub(super) fn answer(
         [] => Ok(EVERYBODY),
         consumer => str::from_utf8(consumer),
     };
-    let peek = |id| limiter.check(limit, id, 0, now);
     let unit = if let Ask::Insert { unit, .. } = ask { *unit } else { Unit::default() };
     let none = Outcome { unit, ..Outcome::default() };
     let Ok(id) = id else { return none };
+    let peek = || limiter.check(limit, id, 0, now);
+    let refused = |decision| Decision { allowed: false, ..decision };
     let decision = match ask {
-        Ask::Insert { usage, .. } => match limiter.spend(limit, id, *usage, now) {
-            Err(Mistake::CostAboveBurst { .. }) => {
-                peek(id).map(|decision| Decision { allowed: false, ..decision })
-            }
+        Ask::Insert { usage, .. } => match limiter.spend(limit, id, *usage, now).await {
+            Err(Mistake::CostAboveBurst { .. }) => peek().await.map(refused),
             decision => decision,
         },
-        Ask::Query => peek(id),
-        Ask::Purge => peek(id).and_then(|before| {
-            if before.reset_in.is_zero() {
-                return Ok(Decision { allowed: false, ..before });
-            }
-            limiter.reset(limit, id, now)
-        }),
+        Ask::Query => peek().await,
+        Ask::Purge => match peek().await {
+            Ok(before) if before.reset_in.is_zero() => Ok(refused(before)),
+            Ok(_) => limiter.reset(limit, id, now).await,
+            mistake => mistake,
+        },
         // What an operator set, a client does not change.
         Ask::AmendQuota(..) | Ask::AmendLifetime(..) | Ask::Touch => return none,
     };

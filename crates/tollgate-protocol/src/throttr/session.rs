@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate::algorithm::quota::{Ask, Outcome, Quota};
-use tollgate::limiter::Names;
+use tollgate::limiter;
 use tollgate::store::Question;
+use tollgate::store::shared::Names;
 use tollgate::{Keyed, Limiter, Moment};
 
 use super::codec::{self, FRAME_BYTES_MAX, Request, STATE_BYTES};
@@ -14,6 +15,8 @@ use crate::{Counts, Flow, StreamDoor};
 
 /// How many requests are decided at once.
 const BATCH_REQUESTS: usize = 64;
+/// The same where the quotas are elsewhere: whatever one read brings goes there in one trip.
+const TRIP_REQUESTS: usize = 1 << 14;
 
 /// The answer to what begins like no request.
 const NO: u8 = 0;
@@ -61,7 +64,11 @@ impl StreamDoor for Door {
     /// The last byte of a request can be all that a read brings.
     const REPLY_BYTES_PER_BYTE: usize = STATE_BYTES;
 
-    fn receive(
+    fn waits(&self) -> bool {
+        self.quotas.waits()
+    }
+
+    async fn receive_wherever(
         &self,
         session: &mut Session,
         bytes: &[u8],
@@ -93,7 +100,7 @@ impl StreamDoor for Door {
             (request, rest) = codec::parse(rest)?;
             Some(request)
         });
-        self.answer(first.into_iter().chain(complete), &mut replies);
+        self.answer(first.into_iter().chain(complete), &mut replies).await;
         head.clear();
         session.partial = head;
         match rest {
@@ -109,7 +116,13 @@ impl StreamDoor for Door {
     }
 
     /// Half a request is not answered.
-    fn finish(&self, session: &mut Session, _: Moment, _: &mut Vec<u8>, counts: &mut Counts) {
+    async fn finish_wherever(
+        &self,
+        session: &mut Session,
+        _: Moment,
+        _: &mut Vec<u8>,
+        counts: &mut Counts,
+    ) {
         let partial = std::mem::take(&mut session.partial);
         counts.malformed = counts.malformed.saturating_add(u64::from(!partial.is_empty()));
     }
@@ -121,37 +134,72 @@ struct Replies<'a> {
     counts: &'a mut Counts,
 }
 
-type Questions = SmallVec<[Question<Quota>; BATCH_REQUESTS]>;
+/// Requests that are decided at once.
+#[derive(Default)]
+struct Asked {
+    questions: SmallVec<[Question<Quota>; BATCH_REQUESTS]>,
+    /// What their quotas are called, where others need to know.
+    names: Names,
+}
 
 impl Door {
-    fn answer<'a>(&self, requests: impl Iterator<Item = Request<'a>>, replies: &mut Replies<'_>) {
-        let mut questions = Questions::new();
-        let names = self.options.named_limits.then(|| self.limiter.names());
-        for request in requests {
-            let Request { ask, consumer, resource } = request;
-            if let Some(limit) = limit_of(names.as_ref(), resource) {
-                self.decide(&mut questions, replies);
-                let outcome = named::answer(&self.limiter, limit, consumer, &ask, replies.now);
-                replies.add(&ask, &outcome);
-                continue;
+    async fn answer<'a>(
+        &self,
+        requests: impl Iterator<Item = Request<'a>>,
+        replies: &mut Replies<'_>,
+    ) {
+        let (mut requests, mut asked) = (requests, Asked::default());
+        loop {
+            let next = self.gather(&mut requests, &mut asked);
+            if asked.questions.is_empty() && next.is_none() {
+                return;
             }
-            questions.push(self.quotas.question(&[consumer, resource], ask));
-            if questions.len() == BATCH_REQUESTS {
-                self.decide(&mut questions, replies);
+            self.decide(&mut asked, replies).await;
+            if let Some((limit, Request { ask, consumer, .. })) = next {
+                let limiter = self.limiter.wherever();
+                let outcome = named::answer(limiter, limit, consumer, &ask, replies.now).await;
+                replies.add(&ask, &outcome);
             }
         }
-        self.decide(&mut questions, replies);
+    }
+
+    /// Reads up to a batch of requests, and no further than one that the limiter answers, which it
+    /// returns with its limit.
+    fn gather<'a>(
+        &self,
+        requests: &mut impl Iterator<Item = Request<'a>>,
+        asked: &mut Asked,
+    ) -> Option<(&'a str, Request<'a>)> {
+        let (waits, most) = match self.waits() {
+            false => (false, BATCH_REQUESTS),
+            true => (true, TRIP_REQUESTS),
+        };
+        let names = self.options.named_limits.then(|| self.limiter.names());
+        for request in requests.take(most) {
+            let Request { ask, consumer, resource } = request;
+            if let Some(limit) = limit_of(names.as_ref(), resource) {
+                return Some((limit, request));
+            }
+            let key = [consumer, resource];
+            asked.questions.push(self.quotas.question(&key, ask));
+            if waits {
+                asked.names.push_parts("quota", &key);
+            }
+        }
+        None
     }
 
     /// Answers the questions, and forgets them.
-    fn decide(&self, questions: &mut Questions, replies: &mut Replies<'_>) {
-        let mut outcomes = [Outcome::default(); BATCH_REQUESTS];
-        let Some(outcomes) = outcomes.get_mut(..questions.len()) else { return };
-        self.quotas.decide(questions, outcomes, replies.now);
-        for (question, outcome) in questions.iter().zip(outcomes) {
+    async fn decide(&self, asked: &mut Asked, replies: &mut Replies<'_>) {
+        let Asked { questions, names } = asked;
+        let mut outcomes: SmallVec<[Outcome; BATCH_REQUESTS]> = SmallVec::new();
+        outcomes.resize(questions.len(), Outcome::default());
+        self.quotas.decide_wherever(questions, names, &mut outcomes, replies.now).await;
+        for (question, outcome) in questions.iter().zip(&outcomes) {
             replies.add(&question.ask, outcome);
         }
         questions.clear();
+        names.clear();
     }
 
     fn discard(&self, is_whole_read: bool, replies: &mut Replies<'_>) -> Flow {
@@ -167,7 +215,7 @@ impl Door {
 }
 
 /// The limit that a resource is the name of.
-fn limit_of<'a>(names: Option<&Names>, resource: &'a [u8]) -> Option<&'a str> {
+fn limit_of<'a>(names: Option<&limiter::Names>, resource: &'a [u8]) -> Option<&'a str> {
     let names = names?;
     str::from_utf8(resource).ok().filter(|name| names.contains(name))
 }

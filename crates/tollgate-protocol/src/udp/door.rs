@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use tollgate::algorithm::average::{self, Average, Outcome};
+use tollgate::store::shared::Names;
 use tollgate::store::{Fingerprint, Question};
 use tollgate::{Keyed, Limiter, Moment};
 
 use super::check::Check;
 use super::codec::{self, Body, Request, Verdict};
-use super::pattern::{Pattern, Template};
+use super::named::NamedAsks;
+use super::pattern::Pattern;
 use super::rules::{Action, DEFAULT_VERDICT, Desk, Rules};
 use super::statistics::Statistics;
 use crate::{Counts, DatagramDoor, Replies};
@@ -21,6 +23,8 @@ const QUESTIONS_MAX: usize = 256;
 const DEFAULT_KEY: &[u8] = b"default";
 /// What keeps the averages of count rules apart from those that refuse.
 const COUNTED: &[u8] = b"count";
+/// What averages are called where others share them.
+const AVERAGE: &str = "average";
 
 /// Answers the datagrams of the UDP rate limiter.
 ///
@@ -31,7 +35,7 @@ pub struct Door {
     averages: Arc<Keyed<Average>>,
     statistics: Statistics,
     default_key: Fingerprint,
-    live: RwLock<Live>,
+    live: RwLock<Arc<Live>>,
 }
 
 /// The rules in force, and what threads need to apply them.
@@ -47,7 +51,11 @@ struct Live {
 struct Room {
     desk: Desk,
     questions: Vec<Question<Average>>,
+    /// What the averages are called that are still to be asked for, where others need to know.
+    names: Names,
     outcomes: Vec<Outcome>,
+    /// Asks of named limits.
+    named: NamedAsks,
     /// What to count for statistics once the questions are answered, in order.
     tallies: Vec<Tally>,
     /// Answers that wait for the questions, in order.
@@ -77,6 +85,7 @@ enum Reply {
 #[derive(Clone, Copy)]
 enum Planned {
     Question(usize),
+    Named(usize),
     Verdict(Verdict),
 }
 
@@ -84,14 +93,14 @@ impl Door {
     /// A door that keeps averages in `averages` and asks `limiter` where a rule uses a named limit.
     pub fn new(limiter: Arc<Limiter>, averages: Arc<Keyed<Average>>, rules: Rules) -> Self {
         let default_key = averages.fingerprint(&[DEFAULT_KEY]);
-        let live = RwLock::new(Live::new(rules));
+        let live = RwLock::new(Arc::new(Live::new(rules)));
         Self { limiter, averages, statistics: Statistics::default(), default_key, live }
     }
 
     /// Replaces the rules. While `swap` replaces the limits that they were read with, no datagram
     /// is answered; so none sees rules of one file and limits of another.
     pub fn reload<R>(&self, rules: Rules, swap: impl FnOnce() -> R) -> R {
-        let next = Live::new(rules);
+        let next = Arc::new(Live::new(rules));
         let mut live = self.live.write();
         *live = next;
         swap()
@@ -109,7 +118,9 @@ impl Live {
             Box::new(Room {
                 desk: self.rules.desk(),
                 questions: Vec::new(),
+                names: Names::default(),
                 outcomes: Vec::new(),
+                named: NamedAsks::default(),
                 tallies: Vec::new(),
                 waiting: Vec::new(),
             })
@@ -124,14 +135,29 @@ impl Live {
 impl DatagramDoor for Door {
     const REQUEST_BYTES_MAX: usize = 1200;
 
-    fn answer(&self, requests: &[&[u8]], now: Moment, replies: &mut Replies, counts: &mut Counts) {
-        let live = self.live.read();
+    fn waits(&self) -> bool {
+        self.averages.waits() || self.limiter.wherever().waits()
+    }
+
+    #[expect(clippy::await_holding_lock, reason = "it is held only where nothing is waited for")]
+    async fn answer_wherever(
+        &self,
+        requests: &[&[u8]],
+        now: Moment,
+        replies: &mut Replies,
+        counts: &mut Counts,
+    ) {
+        let guard = self.live.read();
+        let live = Arc::clone(&guard);
+        // A reload cannot wait for others to answer. Where they have to, a rule may ask for a limit
+        // that has just gone, and then is as good as none.
+        let _guard = (!self.waits()).then_some(guard);
         let mut room = live.enter();
         let mut visit = Visit { door: self, rules: &live.rules, room: &mut room, now };
         for datagram in 0..requests.len() {
-            visit.take(requests, datagram, replies, counts);
+            visit.take(requests, datagram, replies, counts).await;
         }
-        visit.flush(requests, replies, counts);
+        visit.flush(requests, replies, counts).await;
         live.leave(room);
     }
 }
@@ -146,7 +172,7 @@ struct Visit<'a> {
 
 impl Visit<'_> {
     /// Answers a datagram, or lets it wait for the answers of others.
-    fn take(
+    async fn take(
         &mut self,
         requests: &[&[u8]],
         datagram: usize,
@@ -166,25 +192,25 @@ impl Visit<'_> {
                 let planned = self.plan(key);
                 self.wait(datagram, prefix, Reply::Verdict(planned));
                 if self.room.questions.len() >= QUESTIONS_MAX {
-                    self.flush(requests, replies, counts);
+                    self.flush(requests, replies, counts).await;
                 }
             }
             Body::Ping => self.wait(datagram, prefix, Reply::Pong),
             // These see what those before them did, so those are answered first.
             Body::Stats(key) => {
-                self.flush(requests, replies, counts);
+                self.flush(requests, replies, counts).await;
                 self.tell_stats(prefix, key, replies);
             }
             Body::Size => {
-                self.flush(requests, replies, counts);
+                self.flush(requests, replies, counts).await;
                 self.tell_size(prefix, replies);
             }
             Body::CheckLimit(json) => {
                 let Some(check) = Check::parse(json) else {
                     return self.refuse(datagram, counts);
                 };
-                self.flush(requests, replies, counts);
-                self.check(prefix, &check, replies, counts);
+                self.flush(requests, replies, counts).await;
+                self.check(prefix, &check, replies, counts).await;
             }
         }
         counts.requests = counts.requests.saturating_add(1);
@@ -217,11 +243,17 @@ impl Visit<'_> {
     }
 
     /// Asks for each key of a check in turn, up to the first that is over its limit.
-    fn check(&mut self, prefix: &[u8], check: &Check, replies: &mut Replies, counts: &mut Counts) {
+    async fn check(
+        &mut self,
+        prefix: &[u8],
+        check: &Check,
+        replies: &mut Replies,
+        counts: &mut Counts,
+    ) {
         let mut verdicts = Vec::with_capacity(check.keys.len());
         for key in &check.keys {
             let planned = self.plan(key.as_bytes());
-            self.settle();
+            self.settle().await;
             let verdict = self.room.verdict(planned);
             verdicts.push(verdict);
             if verdict.over {
@@ -237,8 +269,8 @@ impl Visit<'_> {
     }
 
     /// Answers everything that waits.
-    fn flush(&mut self, requests: &[&[u8]], replies: &mut Replies, counts: &mut Counts) {
-        self.settle();
+    async fn flush(&mut self, requests: &[&[u8]], replies: &mut Replies, counts: &mut Counts) {
+        self.settle().await;
         for waiting in &self.room.waiting {
             let request = requests.get(waiting.datagram).copied().unwrap_or_default();
             let prefix = request.get(..waiting.prefix).unwrap_or_default();
@@ -260,16 +292,18 @@ impl Visit<'_> {
     }
 
     /// Asks the questions and does the counting.
-    fn settle(&mut self) {
-        let Room { questions, outcomes, .. } = &mut *self.room;
+    async fn settle(&mut self) {
+        let Room { questions, names, outcomes, named, .. } = &mut *self.room;
         // Those that were asked before stay answered.
         let asked = outcomes.len();
         outcomes.resize(questions.len(), Outcome::default());
         if let (Some(questions), Some(outcomes)) =
             (questions.get(asked..), outcomes.get_mut(asked..))
         {
-            self.door.averages.decide(questions, outcomes, self.now);
+            self.door.averages.decide_wherever(questions, names, outcomes, self.now).await;
         }
+        names.clear();
+        named.settle(self.door.limiter.wherever(), self.now).await;
         for tally in &self.room.tallies {
             let Verdict { over, rate, .. } = self.room.verdict(tally.of);
             self.door.statistics.count(tally.key, over, rate, self.now);
@@ -280,10 +314,14 @@ impl Visit<'_> {
     /// Counts, rewrites and matches a key.
     fn plan(&mut self, key: &[u8]) -> Planned {
         let Self { door, rules, room, .. } = self;
-        let Room { desk, questions, tallies, .. } = &mut **room;
+        let Room { desk, questions, names, tallies, .. } = &mut **room;
+        let waits = door.averages.waits();
         let is_rewritten = desk.rewrite(rules, key, |rule, counted| {
             let of = Planned::Question(questions.len());
             questions.push(door.averages.question(&[COUNTED, counted], rule));
+            if waits {
+                names.push_parts(AVERAGE, &[COUNTED, counted]);
+            }
             tallies.push(Tally { key: door.averages.fingerprint(&[counted]), of });
         });
         if !is_rewritten {
@@ -325,52 +363,26 @@ impl Visit<'_> {
                     None => key,
                 };
                 let question = self.door.averages.question(&[key], *rule);
+                if self.door.averages.waits() {
+                    self.room.names.push_parts(AVERAGE, &[key]);
+                }
                 let place = self.room.questions.len();
                 self.room.questions.push(question);
                 Some(Planned::Question(place))
             }
             Action::Named { limit, id } => {
-                self.spend(limit, id, pattern, key).map(Planned::Verdict)
+                let id = std::str::from_utf8(self.room.desk.make(id, pattern, key)).ok()?;
+                self.room.named.push(&self.door.limiter, limit, id).map(Planned::Named)
             }
         }
     }
-
-    /// Takes a token of a named limit. The rate is the number of tokens in use before: so the
-    /// first use is answered 0.0, as with averages, and a key is over if its rate is the limit.
-    fn spend(
-        &mut self,
-        limit: &str,
-        id: &Template,
-        pattern: Option<&Pattern>,
-        key: &[u8],
-    ) -> Option<Verdict> {
-        let id = std::str::from_utf8(self.room.desk.make(id, pattern, key)).ok()?;
-        let limiter = &self.door.limiter;
-        let decision = limiter.spend(limit, id, 1, self.now).ok()?;
-        let terms = limiter.terms(limit, id).ok()?;
-        let burst = terms.burst();
-        // Also of a shadow that took nothing: its key is not over, so its rate is not the limit.
-        let taken = u64::from(decision.allowed);
-        let in_use = burst.saturating_sub(decision.remaining).saturating_sub(taken);
-        let period = std::time::Duration::from(terms.period());
-        Some(Verdict {
-            over: !decision.allowed,
-            rate: tokens(in_use),
-            limit: tokens(burst),
-            period_secs: period.as_secs().max(1),
-        })
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a burst is far below 2^53")]
-fn tokens(count: u64) -> f64 {
-    count as f64
 }
 
 impl Room {
     fn verdict(&self, planned: Planned) -> Verdict {
         let place = match planned {
             Planned::Verdict(verdict) => return verdict,
+            Planned::Named(place) => return self.named.verdict(place).unwrap_or(DEFAULT_VERDICT),
             Planned::Question(place) => place,
         };
         match (self.questions.get(place), self.outcomes.get(place)) {
@@ -382,6 +394,7 @@ impl Room {
     fn clear(&mut self) {
         self.questions.clear();
         self.outcomes.clear();
+        self.named.clear();
         self.waiting.clear();
     }
 }

@@ -4,6 +4,7 @@ mod check;
 pub mod codec;
 mod door;
 mod fuzz;
+mod named;
 mod pattern;
 mod reader;
 mod rules;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Response, Uri};
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tollgate::limiter::TRANSACTION_ASKS_MAX;
 use tollgate::{Limiter, Merged, Mistake, Mode, Moment, Request};
@@ -119,7 +120,7 @@ pub(super) enum BatchResult {
     request_body = schema::SpendSchema, responses(schema::Decided))]
 pub(super) async fn spend(app: State<Arc<App>>, inside: Inside, uri: Uri, body: Whole) -> Answer {
     let [] = address::query(&uri, [])?;
-    one(Op::Spend, &app, &inside, &body)
+    one(Op::Spend, &app, &inside, &body).await
 }
 
 /// Ask without spending
@@ -127,7 +128,7 @@ pub(super) async fn spend(app: State<Arc<App>>, inside: Inside, uri: Uri, body: 
     request_body = schema::TransactionSchema, responses(schema::Decided))]
 pub(super) async fn check(app: State<Arc<App>>, inside: Inside, uri: Uri, body: Whole) -> Answer {
     let [] = address::query(&uri, [])?;
-    one(Op::Check, &app, &inside, &body)
+    one(Op::Check, &app, &inside, &body).await
 }
 
 /// Give tokens back
@@ -137,7 +138,7 @@ pub(super) async fn check(app: State<Arc<App>>, inside: Inside, uri: Uri, body: 
     request_body = schema::TransactionSchema, responses(schema::Decided))]
 pub(super) async fn refund(app: State<Arc<App>>, inside: Inside, uri: Uri, body: Whole) -> Answer {
     let [] = address::query(&uri, [])?;
-    one(Op::Refund, &app, &inside, &body)
+    one(Op::Refund, &app, &inside, &body).await
 }
 
 /// Fill buckets
@@ -145,7 +146,7 @@ pub(super) async fn refund(app: State<Arc<App>>, inside: Inside, uri: Uri, body:
     request_body = schema::ResetSchema, responses(schema::Decided))]
 pub(super) async fn reset(app: State<Arc<App>>, inside: Inside, uri: Uri, body: Whole) -> Answer {
     let [] = address::query(&uri, [])?;
-    one(Op::Reset, &app, &inside, &body)
+    one(Op::Reset, &app, &inside, &body).await
 }
 
 /// Decide many transactions in one request, each on its own
@@ -182,18 +183,20 @@ pub(super) async fn batch(Inside(office): Inside, uri: Uri, Whole(bytes): Whole)
     let (limiter, now) = (&office.house.http, office.time.now());
     let mut counted = Counted::default();
     let mut results = Vec::with_capacity(all.len());
-    for (place, (op, asks, parts)) in all.iter().enumerate() {
-        if place % TRANSACTIONS_PER_TURN == TRANSACTIONS_PER_TURN - 1 {
-            // Other clients have their turn.
-            tokio::task::yield_now().await;
+    for turn in all.chunks(TRANSACTIONS_PER_TURN) {
+        // Together, so that those whose buckets are elsewhere are under way at the same time.
+        let turn = turn.iter().map(|(op, asks, parts)| parts.decide(*op, asks, limiter, now));
+        for decided in join_all(turn).await {
+            results.push(match decided {
+                Ok(transaction) => {
+                    counted.decided(transaction.merged.decision.allowed);
+                    BatchResult::Decision(Box::new(transaction.body))
+                }
+                Err(problem) => BatchResult::Problem { problem },
+            });
         }
-        results.push(match parts.decide(*op, asks, limiter, now) {
-            Ok(transaction) => {
-                counted.decided(transaction.merged.decision.allowed);
-                BatchResult::Decision(Box::new(transaction.body))
-            }
-            Err(problem) => BatchResult::Problem { problem },
-        });
+        // Other clients have their turn.
+        tokio::task::yield_now().await;
     }
     Ok(counted.attach(body::json(&Results { results })))
 }
@@ -201,12 +204,12 @@ pub(super) async fn batch(Inside(office): Inside, uri: Uri, Whole(bytes): Whole)
 /// What a handler answers.
 pub(super) type Answer = Result<Response<Body>, Problem>;
 
-fn one(op: Op, app: &App, Inside(office): &Inside, Whole(bytes): &Whole) -> Answer {
+async fn one(op: Op, app: &App, Inside(office): &Inside, Whole(bytes): &Whole) -> Answer {
     let Transaction { limit, id, cost, asks } = body::parse(bytes)?;
     let parts = Parts { limit: &limit, id: &id, cost, asks: &asks, at: String::new() };
     let now = office.time.now();
     let asks = parts.asks(op)?;
-    let transaction = parts.decide(op, &asks, &office.house.http, now)?;
+    let transaction = parts.decide(op, &asks, &office.house.http, now).await?;
     let mut response = body::json(&transaction.body);
     let allowed = transaction.merged.decision.allowed;
     let asks: Vec<Answered<'_>> = transaction.decided.iter().map(Decided::answered).collect();
@@ -237,7 +240,7 @@ struct Done<'p> {
 }
 
 impl<'p> Parts<'p, '_> {
-    fn decide(
+    async fn decide(
         &self,
         op: Op,
         asks: &[Request<'p>],
@@ -251,10 +254,11 @@ impl<'p> Parts<'p, '_> {
         for ask in asks {
             described.push(Described::new(limiter, ask).map_err(problem)?);
         }
+        let wherever = limiter.wherever();
         let merged = match op {
-            Op::Spend | Op::Check => limiter.transaction(asks, now),
-            Op::Refund => limiter.refund_all(asks, now),
-            Op::Reset => limiter.reset_all(asks, now),
+            Op::Spend | Op::Check => wherever.transaction(asks, now).await,
+            Op::Refund => wherever.refund_all(asks, now).await,
+            Op::Reset => wherever.reset_all(asks, now).await,
         };
         let merged = merged.map_err(problem)?;
         let decided = asks.iter().zip(described).zip(&*merged.each);

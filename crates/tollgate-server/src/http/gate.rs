@@ -47,7 +47,7 @@ pub(super) async fn by_path(
     let [cost, denied] = address::query(&uri, ["cost", "denied"])?;
     let denied = denied_status(denied.as_deref())?;
     let cost = address::number("cost", cost.as_deref(), BURST_MAX, COST_DEFAULT)?;
-    pass(&app, &office, Request::new(&limit, &id, cost), denied)
+    pass(&app, &office, Request::new(&limit, &id, cost), denied).await
 }
 
 /// Pass the gate with the id that a header has
@@ -74,7 +74,7 @@ pub(super) async fn by_header(
     let missing = || Problem::field(&problem::BAD_QUERY, "header", "say which header has the id");
     let id = id_in_header(&app, &caller, &header.ok_or_else(missing)?, &headers)?;
     let cost = address::number("cost", cost.as_deref(), BURST_MAX, COST_DEFAULT)?;
-    pass(&app, &office, Request::new(&limit, &id, cost), denied)
+    pass(&app, &office, Request::new(&limit, &id, cost), denied).await
 }
 
 fn denied_status(status: Option<&str>) -> Result<StatusCode, Problem> {
@@ -89,12 +89,18 @@ fn denied_status(status: Option<&str>) -> Result<StatusCode, Problem> {
     }
 }
 
-fn pass(app: &App, office: &Office, ask: Request<'_>, denied: StatusCode) -> Answer {
+async fn pass(
+    app: &App,
+    office: &Office,
+    ask: Request<'_>,
+    denied: StatusCode,
+) -> Answer {
     let (limiter, now) = (&office.house.http, office.time.now());
     let problem = |mistake: Mistake| Problem::in_path(&mistake);
     // First, so that a limit that a reload takes away meanwhile is a mistake before it is spent.
     let terms = limiter.terms(ask.limit, ask.id).map_err(problem)?;
-    let decision = limiter.spend(ask.limit, ask.id, ask.cost, now).map_err(problem)?;
+    let decision = limiter.wherever().spend(ask.limit, ask.id, ask.cost, now).await;
+    let decision = decision.map_err(problem)?;
     let mut response = if decision.allowed {
         StatusCode::NO_CONTENT.into_response()
     } else {

@@ -217,7 +217,7 @@ pub(super) async fn bucket(
     let [] = address::query(&uri, [])?;
     // Nobody asked for anything, so whoever counts asks is not told.
     let limiter = &office.house.stores.limiter;
-    let told = limiter.explain(&limit, &id, 0, office.time.now());
+    let told = limiter.wherever().explain(&limit, &id, 0, office.time.now()).await;
     let told = told.map_err(|mistake| Problem::in_path(&mistake))?;
     let next_in = fields::next_in(&told.terms, &told.before);
     Ok(body::json(&BucketBody {
@@ -249,7 +249,8 @@ pub(super) async fn explain(
     let [cost] = address::query(&uri, ["cost"])?;
     let cost = address::number("cost", cost.as_deref(), BURST_MAX, COST_DEFAULT)?;
     let house = &office.house;
-    let told = house.stores.limiter.explain(&limit, &id, cost, office.time.now());
+    let limiter = house.stores.limiter.wherever();
+    let told = limiter.explain(&limit, &id, cost, office.time.now()).await;
     let told = told.map_err(|mistake| Problem::in_path(&mistake))?;
     Ok(body::json(&ExplanationBody::new(told, house)))
 }

@@ -1,6 +1,7 @@
 //! The loop for doors whose clients send one datagram and wait for one.
 
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -8,7 +9,7 @@ use nix::errno::Errno;
 use nix::sys::socket::SockaddrStorage;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
-use tokio::task::yield_now;
+use tokio::task::{JoinSet, yield_now};
 use tollgate_protocol::{Counts, DatagramDoor, Replies};
 
 use super::Street;
@@ -20,6 +21,9 @@ use crate::counters::Counters;
 /// More batches than this do not wait in a socket: the least datagram takes some hundred bytes of the
 /// 8 MiB that the system holds for it at most.
 const UNDERWAY_BATCHES_MAX: usize = 1 << 10;
+
+/// How many batches of a worker wait for buckets that are elsewhere at a time.
+const WAITING_BATCHES_MAX: usize = 64;
 
 /// A door for datagrams, with what its loop needs.
 pub(crate) struct Datagrams<D> {
@@ -45,23 +49,34 @@ impl<D> Clone for Datagrams<D> {
 
 /// One worker's loop.
 struct Worker<D> {
+    desk: Desk<D>,
+    socket: Rc<UdpSocket>,
+    receiver: Receiver,
+    /// Batches that wait for buckets that are elsewhere.
+    waiting: JoinSet<()>,
+}
+
+/// What it takes to answer a batch.
+struct Desk<D> {
     datagrams: Datagrams<D>,
     street: Street,
     index: usize,
-    receiver: Receiver,
     sender: Sender,
     replies: Replies,
 }
 
 impl<D: DatagramDoor> Datagrams<D> {
-    /// Answers until the server is to stop, and then all that has arrived.
+    /// Answers until the server is to stop, and then all that has arrived. To be run in a
+    /// `LocalSet`.
     pub(crate) async fn serve(self, socket: UdpSocket, street: Street, index: usize) {
         // A byte more than there may be, so that a longer datagram is seen to be one.
         let receiver = Receiver::new(D::REQUEST_BYTES_MAX + 1);
-        let (sender, replies) = (Sender::new(), Replies::default());
         let draining = street.clone();
         let mut draining = pin!(draining.draining());
-        let mut worker = Worker { datagrams: self, street, index, receiver, sender, replies };
+        let socket = Rc::new(socket);
+        let desk = Desk::new(self, street, index);
+        let mut worker =
+            Worker { desk, socket: Rc::clone(&socket), receiver, waiting: JoinSet::new() };
         loop {
             tokio::select! {
                 biased;
@@ -71,7 +86,7 @@ impl<D: DatagramDoor> Datagrams<D> {
                         socket.try_io(Interest::READABLE, || Ok(worker.receiver.receive(&socket)?))
                     });
                     match batch {
-                        Ok(()) => worker.answer(&socket).await,
+                        Ok(()) => worker.answer().await,
                         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                         Err(error) => worker.cannot_receive(&error),
                     }
@@ -85,32 +100,69 @@ impl<D: DatagramDoor> Datagrams<D> {
             if worker.receiver.receive(&socket).is_err() {
                 break;
             }
-            worker.answer(&socket).await;
+            worker.answer().await;
             yield_now().await;
         }
+        while worker.waiting.join_next().await.is_some() {}
     }
 }
 
 impl<D: DatagramDoor> Worker<D> {
-    /// Answers the batch that was received.
-    async fn answer(&mut self, socket: &UdpSocket) {
-        let counters = self.datagrams.counters.worker(self.index);
-        let mut counts = Counts::default();
+    /// Answers the batch that was received, or has it answered while others are received.
+    async fn answer(&mut self) {
         let mut requests: [&[u8]; BATCH] = [&[]; BATCH];
         let mut sources: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
-        let mut count = 0;
+        let (mut count, mut ignored) = (0, 0);
         for (request, source) in self.receiver.datagrams() {
-            if self.datagrams.may_ask(source.as_ref()) {
+            if self.desk.datagrams.may_ask(source.as_ref()) {
                 (requests[count], sources[count]) = (request, source);
                 count += 1;
             } else {
-                counts.ignored = counts.ignored.saturating_add(1);
+                ignored += 1;
             }
         }
-        let requests = &requests[..count];
+        let (requests, sources) = (&requests[..count], &mut sources[..count]);
+        let counts = Counts { ignored, ..Counts::default() };
+        if !self.desk.datagrams.door.waits() {
+            return self.desk.answer(&self.socket, requests, sources, counts).await;
+        }
+        let requests: Vec<Vec<u8>> = requests.iter().map(|request| request.to_vec()).collect();
+        let mut sources = sources.to_vec();
+        let Desk { datagrams, street, index, .. } = &self.desk;
+        let mut desk = Desk::new(datagrams.clone(), street.clone(), *index);
+        let socket = Rc::clone(&self.socket);
+        if self.waiting.len() >= WAITING_BATCHES_MAX {
+            self.waiting.join_next().await;
+        }
+        self.waiting.spawn_local(async move {
+            let requests: Vec<&[u8]> = requests.iter().map(Vec::as_slice).collect();
+            desk.answer(&socket, &requests, &mut sources, counts).await;
+        });
+        while self.waiting.try_join_next().is_some() {}
+    }
+
+    fn cannot_receive(&self, error: &std::io::Error) {
+        tracing::debug!(door = self.desk.datagrams.name, %error, "cannot receive");
+    }
+}
+
+impl<D: DatagramDoor> Desk<D> {
+    fn new(datagrams: Datagrams<D>, street: Street, index: usize) -> Self {
+        Self { datagrams, street, index, sender: Sender::new(), replies: Replies::default() }
+    }
+
+    async fn answer(
+        &mut self,
+        socket: &UdpSocket,
+        requests: &[&[u8]],
+        sources: &mut [Option<SockaddrStorage>],
+        mut counts: Counts,
+    ) {
+        let counters = self.datagrams.counters.worker(self.index);
         self.replies.clear();
         let now = self.street.time.now();
-        self.datagrams.door.answer(requests, now, &mut self.replies, &mut counts);
+        let door = &self.datagrams.door;
+        door.answer_wherever(requests, now, &mut self.replies, &mut counts).await;
         counters.add(&counts);
         if let Some(log) = &mut self.datagrams.log {
             log.write(requests, &self.replies);
@@ -127,10 +179,6 @@ impl<D: DatagramDoor> Worker<D> {
             counters.dropped(lost);
         }
         counters.took(self.street.time.now().since(now), counts.requests);
-    }
-
-    fn cannot_receive(&self, error: &std::io::Error) {
-        tracing::debug!(door = self.datagrams.name, %error, "cannot receive");
     }
 }
 

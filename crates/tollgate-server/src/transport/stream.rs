@@ -15,6 +15,7 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 use tollgate::Moment;
@@ -26,6 +27,9 @@ use crate::settings::StreamSettings;
 
 /// How much is read at once, at most.
 const READ_BYTES_MAX: usize = 64 << 10;
+/// How many connections of a worker wait for buckets that are elsewhere at a time. Each holds what it
+/// read.
+const WAITING_MAX: usize = 1024;
 /// How long the server waits for the client's end of a connection that it closes. Closing at once
 /// would tell the client's system to throw away what it has not read yet.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
@@ -57,12 +61,10 @@ impl<D> Clone for Streams<D> {
 struct Worker<D> {
     streams: Streams<D>,
     street: Street,
-    buffers: RefCell<Buffers>,
-}
-
-struct Buffers {
-    input: Vec<u8>,
-    output: Vec<u8>,
+    input: RefCell<Vec<u8>>,
+    output: RefCell<Vec<u8>>,
+    /// For those whose buckets are elsewhere.
+    turns: Semaphore,
 }
 
 impl<D: StreamDoor> Streams<D> {
@@ -71,10 +73,14 @@ impl<D: StreamDoor> Streams<D> {
     pub(crate) async fn serve(self, listener: TcpListener, street: Street, index: usize) {
         // What one read can cause must fit the bound of what may wait.
         let read_bytes = (self.settings.output_bytes / D::REPLY_BYTES_PER_BYTE).max(1);
-        let input = vec![0; read_bytes.min(READ_BYTES_MAX)];
-        let buffers = RefCell::new(Buffers { input, output: Vec::new() });
         let entrance = self.entrance.clone();
-        let worker = Rc::new(Worker { streams: self, street: street.clone(), buffers });
+        let worker = Rc::new(Worker {
+            streams: self,
+            street: street.clone(),
+            input: RefCell::new(vec![0; read_bytes.min(READ_BYTES_MAX)]),
+            output: RefCell::default(),
+            turns: Semaphore::new(WAITING_MAX),
+        });
         let converse = |stream, guest| Rc::clone(&worker).converse(stream, guest);
         entrance.serve(listener, &street, index, converse).await;
     }
@@ -174,51 +180,63 @@ impl<D: StreamDoor> Worker<D> {
         hear: Hear,
     ) -> Result<Step, Ended> {
         let now = self.street.time.now();
-        let (flow, bytes, rest) = {
-            let Buffers { input, output } = &mut *self.buffers.borrow_mut();
-            let read = match hear {
-                Hear::Told => stream.try_read(input),
-                Hear::Ask => (&*SockRef::from(stream)).read(input),
-            };
-            let read = match read {
-                Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Step::Nothing);
+        let door = &self.streams.door;
+        let mut counts = Counts::default();
+        let (flow, bytes, rest) = if door.waits() {
+            // Others of this worker have their turn meanwhile, so it has buffers of its own.
+            let _turn = self.turns.acquire().await;
+            let read = self.read(stream, hear, |input| input.to_vec())?;
+            let Some(input) = read else { return Ok(Step::Nothing) };
+            let mut output = Vec::new();
+            // Boxed, so that a connection that waits for its client has no room for it.
+            let answering = Box::pin(async {
+                if input.is_empty() {
+                    door.finish_wherever(session, now, &mut output, &mut counts).await;
+                    return Flow::Close;
                 }
-                Err(_) => return Err(Ended::Gone),
-            };
+                door.receive_wherever(session, &input, now, &mut output, &mut counts).await
+            });
+            let flow = answering.await;
+            (flow, input.len(), write_now(stream, &output)?)
+        } else {
+            let output = &mut *self.output.borrow_mut();
             output.clear();
-            let (flow, requests) = self.decide(guest, session, &input[..read], now, output);
-            let rest = write_now(stream, output)?;
-            // What the client does not take at once is not our time.
-            guest.counters().took(self.street.time.now().since(now), requests);
-            (flow, read, rest)
+            let read = self.read(stream, hear, |input| {
+                if input.is_empty() {
+                    door.finish(session, now, output, &mut counts);
+                    return (Flow::Close, 0);
+                }
+                (door.receive(session, input, now, output, &mut counts), input.len())
+            })?;
+            let Some((flow, bytes)) = read else { return Ok(Step::Nothing) };
+            (flow, bytes, write_now(stream, output)?)
         };
+        guest.counters().add(&counts);
+        // What the client does not take at once is not our time.
+        guest.counters().took(self.street.time.now().since(now), counts.requests);
         if let Some(rest) = rest {
             self.write_rest(stream, &rest).await?;
         }
         Ok(if flow == Flow::Open { Step::Went { now, bytes } } else { Step::Close })
     }
 
-    /// Answers what was read. Returns how many requests that were.
-    fn decide(
+    /// One read; nothing if there is nothing to read. No bytes are the client's end.
+    fn read<T>(
         &self,
-        guest: &Guest,
-        session: &mut D::Session,
-        bytes: &[u8],
-        now: Moment,
-        output: &mut Vec<u8>,
-    ) -> (Flow, u64) {
-        let door = &self.streams.door;
-        let mut counts = Counts::default();
-        let flow = if bytes.is_empty() {
-            door.finish(session, now, output, &mut counts);
-            Flow::Close
-        } else {
-            door.receive(session, bytes, now, output, &mut counts)
+        stream: &TcpStream,
+        hear: Hear,
+        then: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, Ended> {
+        let input = &mut *self.input.borrow_mut();
+        let read = match hear {
+            Hear::Told => stream.try_read(input),
+            Hear::Ask => (&*SockRef::from(stream)).read(input),
         };
-        guest.counters().add(&counts);
-        (flow, counts.requests)
+        match read {
+            Ok(read) => Ok(Some(then(&input[..read]))),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(_) => Err(Ended::Gone),
+        }
     }
 
     /// The client is slow: its replies wait, and its requests are not read, for a while.
@@ -244,7 +262,7 @@ impl<D: StreamDoor> Worker<D> {
             loop {
                 let readable = stream.readable().await;
                 let read =
-                    readable.and_then(|()| stream.try_read(&mut self.buffers.borrow_mut().input));
+                    readable.and_then(|()| stream.try_read(&mut self.input.borrow_mut()));
                 match read {
                     Ok(0) => return,
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,

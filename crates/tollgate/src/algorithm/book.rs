@@ -90,7 +90,7 @@ impl Book {
 
     /// The rule in force for asks under `id`, and its number.
     #[inline]
-    fn in_force(&self, id: RuleId) -> Option<(RuleId, &Rule)> {
+    pub fn in_force(&self, id: RuleId) -> Option<(RuleId, &Rule)> {
         let entry = self.entries.get(id.0 as usize)?;
         if entry.successor == id {
             return Some((id, &entry.rule));
@@ -149,6 +149,12 @@ const REGULAR: u128 = 1 << (TAT_BITS + 1);
 const RULE_SHIFT: u32 = TAT_BITS + 2;
 
 impl BucketCell {
+    /// The bucket of `rule`, which owes `debt` of its ticks at `at`. Whoever has it from elsewhere
+    /// does not know whether it came once.
+    pub fn owing(id: RuleId, rule: &Rule, debt: u128, at: Moment) -> Self {
+        Self::new(gcra::owing(rule, debt, at), id, REGULAR)
+    }
+
     #[inline]
     fn new(tat: Tat, rule: RuleId, flags: u128) -> Self {
         Self(tat.as_ticks() | flags | u128::from(rule.0) << RULE_SHIFT)

@@ -2,10 +2,13 @@
 
 use std::fmt;
 
-use super::Decision;
+use super::{Decision, Mistake, Request, decision, mistake};
 use crate::Nanos;
-use crate::limits::resolver::Applied;
+use crate::algorithm::book::Gcra;
+use crate::algorithm::gcra::Outcome;
+use crate::limits::resolver::{Applied, Resolver, Unresolved};
 use crate::limits::{Limit, Origin};
+use crate::store::Question;
 
 /// Which limit applies to an id and why, where it is counted, and the arithmetic of an answer.
 ///
@@ -41,7 +44,22 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    pub(super) fn new(
+    /// What the answers to a peek and to the ask itself come to.
+    pub(super) fn of(
+        resolver: &Resolver,
+        ask: &Request<'_>,
+        [peek, question]: &[Question<Gcra>; 2],
+        [before, after]: &[Outcome; 2],
+    ) -> Result<Self, Mistake> {
+        let answer = decision(resolver, ask, question, after)?;
+        let unresolved = |unresolved| mistake(resolver, ask, unresolved);
+        let applied = resolver.applied(ask.limit, ask.id).map_err(unresolved)?;
+        let terms = *applied.limit().ok_or(Unresolved::NoDefault).map_err(unresolved)?;
+        let before = Decision::new(&peek.ask, before);
+        Ok(Self::new(&applied, terms, ask.cost, [before, answer], after.retry_in))
+    }
+
+    fn new(
         applied: &Applied<'_>,
         terms: Limit,
         cost: u64,

@@ -31,10 +31,11 @@ mod saved;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod wherever;
 mod witness;
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
@@ -44,12 +45,14 @@ pub use decisions::Decisions;
 pub use explain::Explanation;
 pub use mistake::Mistake;
 pub use transaction::{Merged, Mode, TRANSACTION_ASKS_MAX};
+pub use wherever::{AlreadyShared, Wherever};
 pub use witness::{Act, Decided, Ruling, Seen, Witness};
 
 use crate::algorithm::book::{Action, Ask, Gcra};
 use crate::algorithm::gcra::{Outcome, Verdict};
 use crate::limits::resolver::{Entry, Registry, Resolver, Unresolved};
 use crate::limits::{Limit, Limits, NamedLimit};
+use crate::store::shared::SharedStore;
 use crate::store::{Held, MemoryStore, Question, Secret, Store};
 use crate::{Moment, Nanos};
 
@@ -73,6 +76,8 @@ struct Core {
     store: MemoryStore<Gcra>,
     secret: Secret,
     registry: Mutex<Registry>,
+    /// What decides in place of `store`, if the buckets are shared.
+    shared: OnceLock<Arc<dyn SharedStore<Gcra>>>,
 }
 
 /// Whether an ask passes, and what the caller may want to know.
@@ -150,7 +155,8 @@ impl Limiter {
         registry: Registry,
     ) -> Self {
         let (resolver, registry) = (ArcSwap::from_pointee(resolver), Mutex::new(registry));
-        Self { core: Arc::new(Core { resolver, store, secret, registry }), witness: None }
+        let core = Core { resolver, store, secret, registry, shared: OnceLock::new() };
+        Self { core: Arc::new(core), witness: None }
     }
 
     /// A limiter over the same limits and buckets that tells `witness` of what is asked through it.
@@ -251,12 +257,7 @@ impl Limiter {
         let peek = Question { ask: Ask { cost: 0, ..question.ask }, ..question };
         let mut outcomes = [Outcome::default(); 2];
         self.core.store.decide(&[peek, question], &mut outcomes, now);
-        let answer = decision(&resolver, &ask, &question, &outcomes[1])?;
-        let applied = resolver.applied(limit, id).map_err(|e| mistake(&resolver, &ask, e))?;
-        let terms = applied.limit().ok_or(Unresolved::NoDefault);
-        let terms = *terms.map_err(|e| mistake(&resolver, &ask, e))?;
-        let before = Decision::new(&peek.ask, &outcomes[0]);
-        Ok(Explanation::new(&applied, terms, cost, [before, answer], outcomes[1].retry_in))
+        Explanation::of(&resolver, &ask, &[peek, question], &outcomes)
     }
 
     /// The limit that applies to an id: its override, else the default. Allocates nothing unless

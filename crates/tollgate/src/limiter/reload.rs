@@ -29,9 +29,14 @@ impl Limiter {
         let mut next = registry.clone();
         let old = self.core.resolver.load();
         let resolver = Resolver::new(limits, &self.core.secret, &mut next, Some(&old))?;
-        let moved = resolver.moved_since(&old);
+        let (moved, names) = resolver.moved_since(&old);
         drop(old);
-        self.core.store.install(&next.book());
+        let book = next.book();
+        self.core.store.install(&book);
+        let shared = self.core.shared.get();
+        if let Some(shared) = shared {
+            shared.install(&book, at);
+        }
         let resolver = Arc::new(resolver);
         let mut old = None;
         around(&mut || old = Some(self.core.resolver.swap(Arc::clone(&resolver))));
@@ -42,6 +47,9 @@ impl Limiter {
             std::thread::yield_now();
         }
         self.core.store.carry_over(&moved, at);
+        if let Some(shared) = shared {
+            shared.carry_over(&moved, &names, at);
+        }
         *registry = next;
         Ok(())
     }

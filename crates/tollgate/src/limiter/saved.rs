@@ -49,7 +49,7 @@ impl Limiter {
 
         let resolver = Resolver::new(limits, &secret, &mut registry, Some(&old))?;
         store.install(&registry.book());
-        store.carry_over(&resolver.moved_since(&old), at);
+        store.carry_over(&resolver.moved_since(&old).0, at);
         Ok(Self::of(resolver, store, secret, registry))
     }
 }

@@ -2,10 +2,13 @@
 
 use smallvec::SmallVec;
 
-use super::{Decided, Decision, Decisions, Limiter, Mistake, Request, decision, question};
+use super::{
+    Decided, Decision, Decisions, Limiter, Mistake, Request, decision, mistake, question,
+};
 use crate::Moment;
 use crate::algorithm::book::{Action, Gcra};
 use crate::algorithm::gcra::Outcome;
+use crate::limits::resolver::Resolver;
 use crate::store::{Question, Store};
 
 /// How many asks one transaction can have.
@@ -73,40 +76,65 @@ impl Limiter {
         self.joined(asks, |_| Action::Reset, now)
     }
 
-    fn joined(
+    pub(super) fn joined(
         &self,
         asks: &[Request<'_>],
         action: impl Fn(&Request<'_>) -> Action,
         now: Moment,
     ) -> Result<Merged, Mistake> {
-        if asks.is_empty() {
-            return Err(Mistake::NoAsks);
-        }
-        if asks.len() > TRANSACTION_ASKS_MAX {
-            return Err(Mistake::TooManyAsks { asks: asks.len() });
-        }
         let resolver = self.core.resolver.load();
-        let mut questions: SmallVec<[Question<Gcra>; TRANSACTION_ASKS_MAX]> = SmallVec::new();
-        for ask in asks {
-            let question = Question { joined: true, ..question(&resolver, ask, action(ask))? };
-            if questions.iter().any(|other| other.bucket == question.bucket) {
-                let bucket = self.bucket_key(ask.limit, ask.id)?;
-                return Err(Mistake::SameBucketTwice { bucket });
-            }
-            questions.push(question);
-        }
+        let questions = gather(&resolver, asks, action)?;
         let mut outcomes: SmallVec<[Outcome; TRANSACTION_ASKS_MAX]> = SmallVec::new();
         outcomes.resize(asks.len(), Outcome::default());
         self.core.store.decide(&questions, &mut outcomes, now);
-        let mut each = Decisions::new();
-        for (ask, (question, outcome)) in asks.iter().zip(questions.iter().zip(&outcomes)) {
-            each.push(decision(&resolver, ask, question, outcome)?);
-        }
+        let merged = conclude(&resolver, asks, &questions, &outcomes)?;
         if let Some(witness) = &self.witness {
             witness.decided(&Decided::new(&resolver, asks, &questions, &outcomes));
         }
-        Ok(merge(&questions, each))
+        Ok(merged)
     }
+}
+
+/// The questions of one transaction.
+pub(super) type Questions = SmallVec<[Question<Gcra>; TRANSACTION_ASKS_MAX]>;
+
+/// The asks of a transaction as questions. Refuses it if one of them is a mistake.
+pub(super) fn gather(
+    resolver: &Resolver,
+    asks: &[Request<'_>],
+    action: impl Fn(&Request<'_>) -> Action,
+) -> Result<Questions, Mistake> {
+    if asks.is_empty() {
+        return Err(Mistake::NoAsks);
+    }
+    if asks.len() > TRANSACTION_ASKS_MAX {
+        return Err(Mistake::TooManyAsks { asks: asks.len() });
+    }
+    let mut questions = Questions::new();
+    for ask in asks {
+        let question = Question { joined: true, ..question(resolver, ask, action(ask))? };
+        if questions.iter().any(|other| other.bucket == question.bucket) {
+            let applied = resolver.applied(ask.limit, ask.id);
+            let bucket = applied.map_err(|e| mistake(resolver, ask, e))?.bucket_key();
+            return Err(Mistake::SameBucketTwice { bucket });
+        }
+        questions.push(question);
+    }
+    Ok(questions)
+}
+
+/// What the answers to the questions of a transaction come to.
+pub(super) fn conclude(
+    resolver: &Resolver,
+    asks: &[Request<'_>],
+    questions: &[Question<Gcra>],
+    outcomes: &[Outcome],
+) -> Result<Merged, Mistake> {
+    let mut each = Decisions::new();
+    for (ask, (question, outcome)) in asks.iter().zip(questions.iter().zip(outcomes)) {
+        each.push(decision(resolver, ask, question, outcome)?);
+    }
+    Ok(merge(questions, each))
 }
 
 /// Only those asks decide that can deny; if there is none, those that cannot.

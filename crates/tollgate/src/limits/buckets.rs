@@ -9,6 +9,7 @@ use super::yaml::FILE_BYTES_MAX;
 use super::{DefaultLimit, IdFormat, Limit, Limits, NAMES_MAX, NamedLimit, Origin, Source};
 use crate::Nanos;
 use crate::algorithm::gcra::{BURST_MAX, greatest_common_divisor};
+use crate::store::shared::Sharing;
 
 /// The longest name a bucket can have: an ask for it still fits in a line of 1 KiB.
 pub const BUCKET_NAME_BYTES_MAX: usize = 1000;
@@ -187,6 +188,7 @@ impl<'a> Reader<'a> {
             number: None,
             is_bucket: true,
             is_shadow: false,
+            sharing: Sharing::default(),
             id_format: IdFormat::Any,
             default: Some(DefaultLimit { limit, origin }),
             overrides: Vec::new(),

@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 
 use super::field::shown_char;
 use super::{IdFormat, Limit, Limits, NamedLimit};
+use crate::store::shared::Sharing;
 
 /// One difference that somebody could notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,11 @@ pub enum Effect {
     Shadow {
         /// Whether it is in shadow from now on.
         is_shadow: bool,
+    },
+    /// The limit's buckets are shared differently, where they are shared.
+    Sharing {
+        /// How they are from now on.
+        after: Sharing,
     },
     /// Ids are spelled differently in bucket keys, so that buckets begin anew.
     IdFormat {
@@ -106,6 +112,9 @@ fn compare(old: Option<&NamedLimit>, new: Option<&NamedLimit>, changes: &mut Vec
     if let Some(effect) = compare_shadows(old, new) {
         push(None, effect);
     }
+    if let Some(effect) = compare_sharing(old, new) {
+        push(None, effect);
+    }
     let overrides = [old, new].into_iter().flatten().flat_map(NamedLimit::overrides);
     let ids: BTreeSet<&str> = overrides.map(|over| &*over.id).collect();
     for id in ids {
@@ -140,6 +149,11 @@ fn compare_defaults(old: Option<&NamedLimit>, new: Option<&NamedLimit>) -> Optio
 fn compare_shadows(old: Option<&NamedLimit>, new: Option<&NamedLimit>) -> Option<Effect> {
     let (before, after) = (old.is_some_and(NamedLimit::is_shadow), new?.is_shadow());
     (before != after).then_some(Effect::Shadow { is_shadow: after })
+}
+
+fn compare_sharing(old: Option<&NamedLimit>, new: Option<&NamedLimit>) -> Option<Effect> {
+    let (before, after) = (old.map(NamedLimit::sharing).unwrap_or_default(), new?.sharing());
+    (before != after).then_some(Effect::Sharing { after })
 }
 
 /// Compares what applies to the id, which without an override is the default.
@@ -201,6 +215,7 @@ impl fmt::Display for Effect {
             Self::Shadow { is_shadow: true } => {
                 f.write_str("becomes a shadow: nobody is denied by it")
             }
+            Self::Sharing { after } => write!(f, "is shared as: {after}"),
             Self::Shadow { is_shadow: false } => f.write_str("denies again: it was a shadow"),
             Self::IdFormat { before, after } => {
                 write!(f, "ids {before} become {after}: what was spent may be forgotten")

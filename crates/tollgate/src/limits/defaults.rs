@@ -1,5 +1,5 @@
-//! The defaults file: `Name: {burst, count, period}`, if wanted `shadow`, and for names of one's own
-//! `id` and `number`.
+//! The defaults file: `Name: {burst, count, period}`, if wanted `shadow`, `on_store_failure` and
+//! `lease`, and for names of one's own `id` and `number`.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,16 @@ use super::field::{self, Fields, boolean, describe, found, whole_number};
 use super::name::{self, KNOWN_NAMES, KnownName, check_name, nearest};
 use super::yaml::{self, Document, Entry, Node, Pair, Value};
 use super::{DefaultLimit, Hint, IdFormat, Limit, Origin};
+use crate::Nanos;
+use crate::store::shared::{OnFailure, Sharing};
 
-const FIELDS: [&str; 6] = ["burst", "count", "period", "id", "number", "shadow"];
+const FIELDS: [&str; 8] =
+    ["burst", "count", "period", "id", "number", "shadow", "on_store_failure", "lease"];
+/// The longest time for which tokens can be taken in advance.
+pub const LEASE_MAX: Nanos = Nanos::from_secs(10);
+/// What a limit can say about asks that a shared store does not answer.
+const ON_FAILURE: [(&str, OnFailure); 3] =
+    [("local", OnFailure::Local), ("allow", OnFailure::Allow), ("deny", OnFailure::Deny)];
 const EXPECTED: &str =
     "expected limits such as `NewOrdersPerAccount: {burst: 20, count: 20, period: 1s}`";
 
@@ -69,7 +77,7 @@ fn read_entry(pair: &Pair<'_>, numbers: &mut Numbers, draft: &mut Draft, report:
         report.fault(key.span, error.to_string(), error.help());
     }
     let known = name::known_name(&key.text);
-    let Terms { limit, id_format, number, is_shadow } = read_terms(pair, numbers, report);
+    let Terms { limit, id_format, number, is_shadow, sharing } = read_terms(pair, numbers, report);
     if checked.is_err() {
         return;
     }
@@ -84,6 +92,7 @@ fn read_entry(pair: &Pair<'_>, numbers: &mut Numbers, draft: &mut Draft, report:
         name: (*key.text).into(),
         number: known.map(|known| known.number).or(number),
         is_shadow,
+        sharing,
         id_format: known.map(|known| known.id_format).or(id_format).unwrap_or_default(),
         default: limit.map(|limit| DefaultLimit { limit, origin }),
         overrides: Vec::new(),
@@ -97,6 +106,7 @@ struct Terms {
     id_format: Option<IdFormat>,
     number: Option<u32>,
     is_shadow: bool,
+    sharing: Sharing,
 }
 
 fn read_terms(pair: &Pair<'_>, numbers: &mut Numbers, report: &mut Report<'_>) -> Terms {
@@ -110,7 +120,35 @@ fn read_terms(pair: &Pair<'_>, numbers: &mut Numbers, report: &mut Report<'_>) -
         id_format: fields.find("id").and_then(|pair| read_id_format(pair, known, report)),
         number: fields.find("number").and_then(|pair| read_number(pair, known, numbers, report)),
         is_shadow: fields.find("shadow").and_then(|pair| boolean(pair, report)).unwrap_or(false),
+        sharing: read_sharing(&fields, report),
     }
+}
+
+fn read_sharing(fields: &Fields<'_, '_>, report: &mut Report<'_>) -> Sharing {
+    let failure = fields.find("on_store_failure").and_then(|pair| read_on_failure(pair, report));
+    let lease = fields.find("lease").and_then(|pair| read_lease(pair, report));
+    Sharing { on_failure: failure.unwrap_or_default(), lease }
+}
+
+fn read_on_failure(pair: &Pair<'_>, report: &mut Report<'_>) -> Option<OnFailure> {
+    let expected = "expected local, allow or deny";
+    let text = field::text(pair, expected, report)?;
+    let found_it = ON_FAILURE.iter().find(|(name, _)| *name == text);
+    if found_it.is_none() {
+        let help = format!("{expected}, found `{}`", found(text));
+        report.fault(pair.value.span, "on_store_failure is none that is known", help);
+    }
+    found_it.map(|(_, on_failure)| *on_failure)
+}
+
+fn read_lease(pair: &Pair<'_>, report: &mut Report<'_>) -> Option<Nanos> {
+    let lease = field::duration(pair, report)?;
+    if lease > LEASE_MAX {
+        let help = "tokens are taken in advance for that long: expected a duration such as 50ms";
+        report.fault(pair.value.span, format!("lease is longer than {LEASE_MAX}"), help);
+        return None;
+    }
+    Some(lease)
 }
 
 fn read_id_format(

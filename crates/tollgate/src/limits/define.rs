@@ -5,6 +5,7 @@ use super::{
     COMMENT_BYTES_MAX, DefaultLimit, IdError, IdFormat, Limit, Limits, NAMES_MAX, NamedLimit,
     OVERRIDES_MAX, Origin, Override,
 };
+use crate::store::shared::Sharing;
 
 /// Why a limit cannot be defined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,12 +68,16 @@ impl Limits {
         if self.names.len() >= NAMES_MAX {
             return Err(DefineError::TooMany);
         }
-        let default = Some(DefaultLimit { limit, origin: Origin::program() });
-        let number = known.map(|known| known.number);
-        let (name, overrides) = (name.into(), Vec::new());
-        let (is_bucket, is_shadow) = (false, false);
-        let named =
-            NamedLimit { name, number, is_bucket, is_shadow, id_format, default, overrides };
+        let named = NamedLimit {
+            name: name.into(),
+            number: known.map(|known| known.number),
+            is_bucket: false,
+            is_shadow: false,
+            sharing: Sharing::default(),
+            id_format,
+            default: Some(DefaultLimit { limit, origin: Origin::program() }),
+            overrides: Vec::new(),
+        };
         let place = self.places.get(&named.name).and_then(|place| self.names.get_mut(*place));
         if let Some(place) = place {
             *place = named;
@@ -87,6 +92,13 @@ impl Limits {
     /// nobody. Refuses a limit that is not defined, and a bucket.
     pub fn with_shadow(mut self, name: &str, is_shadow: bool) -> Result<Self, DefineError> {
         self.limit_mut(name)?.is_shadow = is_shadow;
+        Ok(self)
+    }
+
+    /// With a limit whose buckets are shared as `sharing` says, where they are shared. Refuses a
+    /// limit that is not defined, and a bucket.
+    pub fn with_sharing(mut self, name: &str, sharing: Sharing) -> Result<Self, DefineError> {
+        self.limit_mut(name)?.sharing = sharing;
         Ok(self)
     }
 

@@ -9,6 +9,7 @@ use super::{
     DefaultLimit, Hint, IdFormat, Limit, Limits, NamedLimit, Origin, Override, Source, defaults,
     overrides,
 };
+use crate::store::shared::Sharing;
 
 /// How many names there can be.
 pub const NAMES_MAX: usize = 1 << 16;
@@ -31,6 +32,7 @@ pub(super) struct DraftName {
     pub(super) name: Box<str>,
     pub(super) number: Option<u32>,
     pub(super) is_shadow: bool,
+    pub(super) sharing: Sharing,
     pub(super) id_format: IdFormat,
     pub(super) default: Option<DefaultLimit>,
     pub(super) overrides: Vec<DraftOverride>,
@@ -84,6 +86,7 @@ impl Draft {
             name: name.into(),
             number: Some(known.number),
             is_shadow: false,
+            sharing: Sharing::default(),
             id_format: known.id_format,
             default: None,
             overrides: Vec::new(),
@@ -153,6 +156,7 @@ impl DraftName {
             number: self.number,
             is_bucket: false,
             is_shadow: self.is_shadow,
+            sharing: self.sharing,
             id_format: self.id_format,
             default: self.default,
             overrides: self.overrides.into_iter().filter_map(finish).collect(),

@@ -60,9 +60,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::store::shared::Sharing;
+
 pub use buckets::{BUCKET_NAME_BYTES_MAX, BUCKET_RATE_MAX};
 pub use change::{Change, Effect, changes};
 pub use define::DefineError;
+pub use defaults::LEASE_MAX;
 pub use domain::{DomainError, FQDN_SET_NAMES_MAX};
 pub use draft::{NAMES_MAX, OVERRIDES_MAX};
 pub use duration::{DurationError, parse_duration};
@@ -153,6 +156,7 @@ pub struct NamedLimit {
     /// Whether it comes from a buckets file, where names may be what limits cannot be called.
     is_bucket: bool,
     is_shadow: bool,
+    sharing: Sharing,
     id_format: IdFormat,
     default: Option<DefaultLimit>,
     /// By id.
@@ -178,6 +182,11 @@ impl NamedLimit {
     /// Whether it is in shadow: it decides and counts, but denies nobody.
     pub fn is_shadow(&self) -> bool {
         self.is_shadow
+    }
+
+    /// How its buckets are shared, where they are.
+    pub fn sharing(&self) -> Sharing {
+        self.sharing
     }
 
     /// What its ids look like.

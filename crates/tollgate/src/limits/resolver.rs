@@ -17,6 +17,7 @@ use super::{
 };
 use crate::algorithm::book::{Action, Ask, Book, BookFull, Gcra, RuleId};
 use crate::algorithm::gcra::Rule;
+use crate::store::shared::{Names, Sharing};
 use crate::store::{Fingerprint, Question, Secret};
 
 /// Rules by what they are for, over the life of a process. A limit that returns to what it once
@@ -96,8 +97,11 @@ pub(crate) struct Entry {
     /// Where the name is in `limits`.
     place: usize,
     secret: Secret,
+    /// What stands for the name in bucket keys.
+    prefix: Box<str>,
     id_format: IdFormat,
     is_shadow: bool,
+    sharing: Sharing,
     default: Option<RuleId>,
     /// The rule, and where the override is.
     overrides: HashMap<Fingerprint, (RuleId, usize)>,
@@ -205,6 +209,23 @@ impl Resolver {
         Ok(Applied { named, id: id.into(), over, default: named.default() })
     }
 
+    /// Appends the key of the bucket that an id is counted in, and tells how it is shared. Appends
+    /// nothing if there is none.
+    pub(crate) fn write_bucket_key(&self, name: &str, id: &str, to: &mut Vec<u8>) -> Sharing {
+        let Ok(entry) = self.entry(name) else { return Sharing::default() };
+        let mut buffer = IdBuffer::new();
+        let id = entry.id_format.canonical(id, &mut buffer);
+        id.map_or(Sharing::default(), |id| entry.write_bucket_key(id, to))
+    }
+
+    /// The id of a bucket that has an override; none where it is not known any more.
+    fn overridden(&self, entry: &Entry, bucket: Fingerprint) -> Option<&str> {
+        let (_, at) = entry.overrides.get(&bucket)?;
+        let over = self.limits.iter().nth(entry.place)?.overrides().get(*at)?;
+        // What was restored knows rules, but not whose.
+        (entry.secret.fingerprint(over.id.as_bytes()) == bucket).then_some(&over.id)
+    }
+
     /// The limit of the rule that [`Entry::question`] finds.
     pub(crate) fn terms(&self, name: &str, id: &str) -> Result<&Limit, Unresolved> {
         let entry = self.entry(name)?;
@@ -221,21 +242,25 @@ impl Resolver {
     }
 
     /// The buckets that `self` decides by another rule than `old` did last, other than by a new
-    /// default: each with the rule it has now.
-    pub(crate) fn moved_since(&self, old: &Self) -> Vec<Question<Gcra>> {
-        let mut moved = Vec::new();
+    /// default: each with the rule it has now, and with what it is called.
+    pub(crate) fn moved_since(&self, old: &Self) -> (Vec<Question<Gcra>>, Names) {
+        let (mut moved, mut names) = (Vec::new(), Names::default());
         for (name, now) in &self.entries {
             let Some(before) = old.last_entry(name).filter(|old| old.secret == now.secret) else {
                 continue;
             };
             for bucket in now.exceptions().chain(before.exceptions()) {
                 match (before.last_rule(bucket), now.rule(bucket)) {
-                    (Some(was), Some(rule)) if was != rule => moved.push(question(bucket, rule)),
+                    (Some(was), Some(rule)) if was != rule => {
+                        moved.push(question(bucket, rule));
+                        let id = self.overridden(now, bucket).or(old.overridden(before, bucket));
+                        names.push_with(|to| now.write_bucket_key(id.unwrap_or_default(), to));
+                    }
                     _ => {}
                 }
             }
         }
-        moved
+        (moved, names)
     }
 }
 
@@ -246,12 +271,15 @@ impl Entry {
         secret: &Secret,
         registry: &mut Registry,
     ) -> Result<Self, BookFull> {
-        let secret = secret.derive(prefix(named).as_bytes());
+        let prefix = prefix(named);
+        let secret = secret.derive(prefix.as_bytes());
         let mut entry = Self {
             place,
             secret,
+            prefix,
             id_format: named.id_format(),
             is_shadow: named.is_shadow(),
+            sharing: named.sharing(),
             default: registry.default(named)?,
             overrides: HashMap::with_capacity(named.overrides().len()),
             lapsed: HashMap::new(),
@@ -301,6 +329,16 @@ impl Entry {
         // Giving back denies nobody, in shadow or not.
         let is_shadow = self.is_shadow && !matches!(action, Action::Refund | Action::Reset);
         Ok(Question { bucket, ask: Ask { rule, action, is_shadow, cost }, joined: false })
+    }
+
+    /// Appends the key of the bucket of an id in its one spelling; nothing for no id.
+    fn write_bucket_key(&self, id: &str, to: &mut Vec<u8>) -> Sharing {
+        if !id.is_empty() {
+            to.extend_from_slice(self.prefix.as_bytes());
+            to.push(b':');
+            to.extend_from_slice(id.as_bytes());
+        }
+        self.sharing
     }
 
     /// The format of its ids.

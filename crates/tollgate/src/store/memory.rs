@@ -93,6 +93,23 @@ impl<A: Algorithm> MemoryStore<A> {
         held
     }
 
+    /// Has a bucket be what somebody else says that it is; none is as good as a full one. Where
+    /// there is no room for it, it stays unknown.
+    pub fn learn(&self, bucket: Fingerprint, cell: Option<A::Cell>, now: Moment) {
+        let (shard, key) = (&self.shards[bucket.low() & (self.shards.len() - 1)], bucket.get());
+        let mut inside = shard.inside.lock();
+        let place = inside.region.find(key);
+        let Some(cell) = cell else { return inside.apply(key, place, Change::Remove, now) };
+        if place == Place::Absent {
+            let Inside { region, book, .. } = &mut *inside;
+            if !region.make_room(book, key, now) {
+                return;
+            }
+            shard.capacity.store(region.capacity(), Ordering::Relaxed);
+        }
+        inside.apply(key, place, Change::Put(cell), now);
+    }
+
     pub(super) fn shards(&self) -> usize {
         self.shards.len()
     }

@@ -8,6 +8,7 @@ mod memory;
 mod prefetch;
 mod region;
 pub mod saved;
+pub mod shared;
 mod sync;
 
 #[cfg(any(test, feature = "conformance"))]

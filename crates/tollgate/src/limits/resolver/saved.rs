@@ -10,6 +10,7 @@ use crate::Nanos;
 use crate::algorithm::book::RuleId;
 use crate::algorithm::gcra::Rule;
 use crate::limits::{BUCKET_NAME_BYTES_MAX, IdFormat, Limits, NAMES_MAX, OVERRIDES_MAX};
+use crate::store::shared::Sharing;
 use crate::store::Fingerprint;
 use crate::store::saved::{Reader, RestoreError, Writer};
 
@@ -143,8 +144,17 @@ impl Entry {
         };
         let overrides = restore_own(from, rules, |rule| (rule, 0))?;
         let lapsed = restore_own(from, rules, |rule| rule)?;
-        let (place, id_format, is_shadow) = (0, IdFormat::Any, false);
-        Ok(Self { place, secret, id_format, is_shadow, default, overrides, lapsed })
+        Ok(Self {
+            place: 0,
+            secret,
+            prefix: Box::default(),
+            id_format: IdFormat::Any,
+            is_shadow: false,
+            sharing: Sharing::default(),
+            default,
+            overrides,
+            lapsed,
+        })
     }
 }
 

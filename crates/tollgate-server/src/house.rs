@@ -6,10 +6,12 @@ use std::sync::Arc;
 use tollgate::algorithm::average::Average;
 use tollgate::algorithm::book::BookFull;
 use tollgate::algorithm::quota::Quota;
+use tollgate::limiter::AlreadyShared;
 use tollgate::limits::{Limits, NamedLimit, changes};
 use tollgate::store::Held;
 use tollgate::{Keyed, Limiter, Moment};
 use tollgate_protocol::{bucket, throttr, udp};
+use tollgate_redis::Shared;
 
 use crate::files::{Files, LoadError, Loaded};
 use crate::http::KeysError;
@@ -25,6 +27,8 @@ pub(crate) struct Stores {
     pub(crate) limiter: Arc<Limiter>,
     pub(crate) averages: Arc<Keyed<Average>>,
     pub(crate) quotas: Arc<Keyed<Quota>>,
+    /// What decides in their place, if they are shared.
+    pub(crate) shared: Option<Shared>,
 }
 
 /// How much memory each of them may take.
@@ -87,7 +91,17 @@ impl Stores {
             limiter: Arc::new(Limiter::with_memory(limits, shares.limits)?),
             averages: Arc::new(Keyed::new(shares.averages)?),
             quotas: Arc::new(Keyed::new(shares.quotas)?),
+            shared: None,
         })
+    }
+
+    /// Has all of them decided by `shared`, from `at` on.
+    pub(crate) fn share(&mut self, shared: Shared, at: Moment) -> Result<(), AlreadyShared> {
+        self.limiter.share(shared.buckets(), at)?;
+        self.averages.share(shared.averages())?;
+        self.quotas.share(shared.quotas())?;
+        self.shared = Some(shared);
+        Ok(())
     }
 
     /// What each of them holds, with its name.

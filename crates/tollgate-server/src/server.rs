@@ -10,6 +10,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tollgate::Moment;
+use tollgate::limiter::AlreadyShared;
+use tollgate_redis::{Shared, SharedError, Tls};
 use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::files::{Files, LoadError, Loaded, Stamp};
@@ -19,7 +21,7 @@ use crate::office::Office;
 use crate::opening::Opening;
 use crate::overrides::Standing;
 use crate::seen::Observatory;
-use crate::settings::Settings;
+use crate::settings::{Settings, StoreSettings};
 use crate::state::{StateDir, StateError};
 use crate::stats::Stats;
 use crate::transport::{ListenError, Street, Time};
@@ -58,6 +60,12 @@ pub enum StartError {
     Memory { bytes: usize, source: std::io::Error },
     #[error("starting a thread")]
     Thread(#[source] std::io::Error),
+    #[error("opening the store")]
+    Store(#[from] SharedError),
+    #[error(transparent)]
+    Shared(#[from] AlreadyShared),
+    #[error("a certificate for the store needs its key, and a key its certificate: set --store-cert and --store-key")]
+    StoreKey,
     #[error("every door is off: open one with --http, --udp, --bucket or --throttr")]
     NoDoor,
 }
@@ -224,14 +232,29 @@ fn furnish(
         Some(state) => state.restore(&limits, shares, started)?,
         None => None,
     };
-    let stores = match restored {
+    let mut stores = match restored {
         Some(stores) => stores,
         None => Stores::new((*limits).clone(), shares)
             .map_err(|source| StartError::Memory { bytes: settings.memory, source })?,
     };
+    if let Some(shared) = shared(&settings.store)? {
+        stores.share(shared, started)?;
+    }
     let house = House::new(settings, files, standing, rules, stores, observatory);
     house.expire_overrides(started);
     Ok(house)
+}
+
+/// The store that is shared, if one is. Nothing is connected yet.
+fn shared(settings: &StoreSettings) -> Result<Option<Shared>, StartError> {
+    let Some(address) = settings.address.clone() else { return Ok(None) };
+    let client = match (&settings.cert, &settings.key) {
+        (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
+        (None, None) => None,
+        _ => return Err(StartError::StoreKey),
+    };
+    let tls = Tls { authority: settings.ca.clone(), client };
+    Ok(Some(Shared::new(address, tls, settings.timeout)?))
 }
 
 /// Every connection is a file. As many as the system lets us have, we take.

@@ -153,13 +153,14 @@ fn read(file: File, limits: &Limits, shares: Shares, at: Moment) -> Result<Store
         }
     }
     // Only now is all of it known to be good. What a file does not have, nobody had used.
-    let Stores { limiter: no_limiter, averages: no_averages, quotas: no_quotas } =
+    let Stores { limiter: no_limiter, averages: no_averages, quotas: no_quotas, shared } =
         Stores::new(limits.clone(), shares)
             .map_err(|source| RestoreError::Memory { memory: shares.all(), source })?;
     Ok(Stores {
         limiter: limiter.map_or(no_limiter, Arc::new),
         averages: averages.map_or(no_averages, Arc::new),
         quotas: quotas.map_or(no_quotas, Arc::new),
+        shared,
     })
 }
 

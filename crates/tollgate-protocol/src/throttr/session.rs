@@ -183,7 +183,7 @@ impl Door {
             let key = [consumer, resource];
             asked.questions.push(self.quotas.question(&key, ask));
             if waits {
-                asked.names.push_parts("quota", &key);
+                asked.names.push_parts(&key);
             }
         }
         None

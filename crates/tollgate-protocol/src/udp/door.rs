@@ -23,8 +23,6 @@ const QUESTIONS_MAX: usize = 256;
 const DEFAULT_KEY: &[u8] = b"default";
 /// What keeps the averages of count rules apart from those that refuse.
 const COUNTED: &[u8] = b"count";
-/// What averages are called where others share them.
-const AVERAGE: &str = "average";
 
 /// Answers the datagrams of the UDP rate limiter.
 ///
@@ -320,7 +318,7 @@ impl Visit<'_> {
             let of = Planned::Question(questions.len());
             questions.push(door.averages.question(&[COUNTED, counted], rule));
             if waits {
-                names.push_parts(AVERAGE, &[COUNTED, counted]);
+                names.push_parts(&[COUNTED, counted]);
             }
             tallies.push(Tally { key: door.averages.fingerprint(&[counted]), of });
         });
@@ -364,7 +362,7 @@ impl Visit<'_> {
                 };
                 let question = self.door.averages.question(&[key], *rule);
                 if self.door.averages.waits() {
-                    self.room.names.push_parts(AVERAGE, &[key]);
+                    self.room.names.push_parts(&[key]);
                 }
                 let place = self.room.questions.len();
                 self.room.questions.push(question);

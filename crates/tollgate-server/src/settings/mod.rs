@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use tollgate_redis::Address;
 
 pub use table::{SETTINGS, Setting};
 pub use value::{ControlSetting, Level, Role, ValueError, XRateLimit};
@@ -33,6 +34,8 @@ pub struct Settings {
     pub bucket: BucketSettings,
     /// Throttr.
     pub throttr: ThrottrSettings,
+    /// Where buckets are.
+    pub store: StoreSettings,
     /// What each limit allows; the starter limits if there is no file.
     pub limits: Option<PathBuf>,
     /// What limits allow to some.
@@ -53,6 +56,28 @@ pub struct Settings {
     pub control: ControlSetting,
     /// How the log is written.
     pub log: LogSettings,
+}
+
+/// Where buckets are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// Redis or Valkey; this process's memory if there is none.
+    pub address: Option<Address>,
+    /// How long a decision may wait for it.
+    pub timeout: Duration,
+    /// Whose certificates are believed under TLS; those the system believes if there is none.
+    pub ca: Option<PathBuf>,
+    /// A certificate to show, and its key.
+    pub cert: Option<PathBuf>,
+    /// The key of the certificate.
+    pub key: Option<PathBuf>,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        let timeout = tollgate_redis::WITHIN_DEFAULT;
+        Self { address: None, timeout, ca: None, cert: None, key: None }
+    }
 }
 
 /// Settings of the HTTP door.
@@ -192,6 +217,7 @@ impl Default for Settings {
                 strict: false,
                 named_limits: false,
             },
+            store: StoreSettings::default(),
             limits: None,
             overrides: None,
             state: None,

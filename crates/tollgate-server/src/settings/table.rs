@@ -1,5 +1,7 @@
 //! The table of all settings: their names, and how each is set.
 
+use std::time::Duration;
+
 use super::value::{self, ValueError};
 use super::{Settings, StreamSettings};
 
@@ -23,6 +25,9 @@ const HEADER_MIN: usize = 4 << 10;
 /// The longest body, and the shortest that a large transaction can do with.
 const BODY_MAX: usize = 64 << 20;
 const BODY_MIN: usize = 4 << 10;
+
+/// The longest that a decision may wait.
+const STORE_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 
 /// One setting.
 #[derive(Clone, Copy, Debug)]
@@ -170,6 +175,17 @@ settings! {
     "throttr.named_limits" "throttr-named-limits" "THROTTR_NAMED_LIMITS" "BOOL"
         "Let limits decide over resources of their name"
         => |s, text| value::switch(text).map(|it| s.throttr.named_limits = it);
+
+    "store.address" "store" "STORE" "ADDRESS|memory" "Where buckets are: Redis or Valkey, as redis://HOST"
+        => |s, text| value::store(text).map(|it| s.store.address = it);
+    "store.timeout" "store-timeout" "STORE_TIMEOUT" "DURATION" "How long a decision may wait for it"
+        => |s, text| value::wait(text, STORE_TIMEOUT_MAX).map(|it| s.store.timeout = it);
+    "store.ca" "store-ca" "STORE_CA" "FILE" "Whose certificates it may show, under rediss://" path ["off"]
+        => |s, text| value::path(text, "off").map(|it| s.store.ca = it);
+    "store.cert" "store-cert" "STORE_CERT" "FILE" "The certificate that is shown to it" path ["off"]
+        => |s, text| value::path(text, "off").map(|it| s.store.cert = it);
+    "store.key" "store-key" "STORE_KEY" "FILE" "The key of that certificate" path ["off"]
+        => |s, text| value::path(text, "off").map(|it| s.store.key = it);
 
     "limits" "limits" "LIMITS" "FILE" "What each limit allows" path ["starter"]
         => |s, text| value::path(text, "starter").map(|it| s.limits = it);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tollgate::limits::parse_duration;
+use tollgate_redis::Address;
 
 /// What is worth a line in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +112,8 @@ pub struct ValueError {
 
 /// Nothing that the server does in turns is done more often than this.
 const LENGTH_MIN: Duration = Duration::from_millis(10);
+/// The shortest wait for an answer.
+const WAIT_MIN: Duration = Duration::from_millis(1);
 const EXPECTED_LENGTH: &str = "a duration such as 500ms, 10s or 1h, at least 10ms";
 
 type Parsed<T> = Result<T, ValueError>;
@@ -124,6 +127,25 @@ pub(super) fn address(text: &str) -> Parsed<Option<SocketAddr>> {
         ("off", _) => Ok(None),
         (_, Ok(address)) => Ok(Some(address)),
         _ => refuse("an address and port such as 127.0.0.1:2000 or [::1]:2000, or `off`"),
+    }
+}
+
+/// The address of a shared store. What is wrong with it is told without it: there may be a password
+/// in it.
+pub(super) fn store(text: &str) -> Parsed<Option<Address>> {
+    match (text, text.parse()) {
+        ("memory", _) => Ok(None),
+        (_, Ok(address)) => Ok(Some(address)),
+        (_, Err(error)) => refuse(format!("`memory`, or an address such as redis://HOST: {error}")),
+    }
+}
+
+/// How long something may be waited for.
+pub(super) fn wait(text: &str, max: Duration) -> Parsed<Duration> {
+    let parsed = parse_duration(text).ok().map(Duration::from);
+    match parsed.filter(|wait| (WAIT_MIN..=max).contains(wait)) {
+        Some(wait) => Ok(wait),
+        None => refuse(format!("a duration from 1ms to {}s, such as 25ms", max.as_secs())),
     }
 }
 

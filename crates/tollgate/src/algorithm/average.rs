@@ -57,6 +57,11 @@ impl Rule {
     pub const fn period_secs(&self) -> f64 {
         self.period_secs
     }
+
+    /// Whether refused uses count too.
+    pub const fn is_strict(&self) -> bool {
+        self.strict
+    }
 }
 
 /// What is kept of a key.
@@ -69,6 +74,12 @@ pub struct AverageCell {
 }
 
 impl AverageCell {
+    /// The key of which a use was answered so at `at`.
+    pub fn answered(rule: &Rule, outcome: Outcome, at: Moment) -> Self {
+        let period_secs = if outcome.over { -rule.period_secs } else { rule.period_secs };
+        Self { time: at, rate: outcome.rate, period_secs }
+    }
+
     /// Whether uses can lead to it.
     pub(crate) fn is_sound(&self) -> bool {
         let periods = f64::MIN_POSITIVE..=Rule::PERIOD_SECS_MAX;

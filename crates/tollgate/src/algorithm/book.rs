@@ -78,6 +78,12 @@ impl Book {
         self.entries.len()
     }
 
+    /// The rules that are in force.
+    pub fn all_in_force(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
+        let numbered = (0..).map(RuleId).zip(&self.entries);
+        numbered.filter(|(id, entry)| entry.successor == *id).map(|(id, entry)| (id, &entry.rule))
+    }
+
     /// Every rule, by number, each with the number of the one in force in its place.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Rule, RuleId)> {
         self.entries.iter().map(|entry| (&entry.rule, entry.successor))
@@ -149,10 +155,10 @@ const REGULAR: u128 = 1 << (TAT_BITS + 1);
 const RULE_SHIFT: u32 = TAT_BITS + 2;
 
 impl BucketCell {
-    /// The bucket of `rule`, which owes `debt` of its ticks at `at`. Whoever has it from elsewhere
-    /// does not know whether it came once.
-    pub fn owing(id: RuleId, rule: &Rule, debt: u128, at: Moment) -> Self {
-        Self::new(gcra::owing(rule, debt, at), id, REGULAR)
+    /// The bucket of `rule` that was found `at` to be full again after `full_in`. Whoever has it
+    /// from elsewhere does not know whether it came once.
+    pub fn filling(id: RuleId, rule: &Rule, full_in: Nanos, at: Moment) -> Self {
+        Self::new(gcra::filling(rule, full_in, at), id, REGULAR)
     }
 
     #[inline]

@@ -304,14 +304,10 @@ pub fn reset(rule: &Rule) -> (Tat, Outcome) {
     (Tat::FULL, outcome)
 }
 
-/// The bucket that owes `debt` ticks at `at`; no more than it holds.
-pub fn owing(rule: &Rule, debt: u128, at: Moment) -> Tat {
+/// The bucket that was found `at` to be full after `full_in`; it owes no more than it holds.
+pub fn filling(rule: &Rule, full_in: Nanos, at: Moment) -> Tat {
+    let debt = full_in.get().saturating_mul(rule.rate.get().into());
     Tat(rule.ticks(at).saturating_add(debt.min(rule.depth)))
-}
-
-/// How many ticks the bucket owes.
-pub fn debt(rule: &Rule, tat: Tat, now: Moment) -> u128 {
-    tat.0.saturating_sub(rule.ticks(now))
 }
 
 /// Whether the bucket is full: then it answers like one that was never used.

@@ -75,20 +75,18 @@ impl Names {
     }
 
     /// Adds the name of a bucket under a key of one or more parts, none of which can be taken for
-    /// another: `quota2 3:ada:/` is `ada` and `/`. No limit has a blank in its name, so none can be
-    /// taken for a limit's either.
-    pub fn push_parts(&mut self, kind: &str, parts: &[&[u8]]) {
+    /// another: all but the last stand behind their length, as in `3:ada:/`, and a key of one part
+    /// that begins like a length stands behind a colon.
+    pub fn push_parts(&mut self, parts: &[&[u8]]) {
         self.push_with(|to| {
-            to.extend_from_slice(kind.as_bytes());
             let [first @ .., last] = parts else { return Sharing::default() };
-            if !first.is_empty() {
-                // Writing to memory does not fail.
-                let _ = write!(to, "{}", parts.len());
-            }
-            to.push(b' ');
             for part in first {
+                // Writing to memory does not fail.
                 let _ = write!(to, "{}:", part.len());
                 to.extend_from_slice(part);
+                to.push(b':');
+            }
+            if first.is_empty() && matches!(last, [] | [b'0'..=b'9' | b':', ..]) {
                 to.push(b':');
             }
             to.extend_from_slice(last);

@@ -57,6 +57,11 @@ impl Rule {
     pub const fn period_secs(&self) -> f64 {
         self.period_secs
     }
+
+    /// Whether refused uses count too.
+    pub const fn is_strict(&self) -> bool {
+        self.strict
+    }
 }
 
 /// What is kept of a key.

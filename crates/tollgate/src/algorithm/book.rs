@@ -90,7 +90,7 @@ impl Book {
 
     /// The rule in force for asks under `id`, and its number.
     #[inline]
-    fn in_force(&self, id: RuleId) -> Option<(RuleId, &Rule)> {
+    pub fn in_force(&self, id: RuleId) -> Option<(RuleId, &Rule)> {
         let entry = self.entries.get(id.0 as usize)?;
         if entry.successor == id {
             return Some((id, &entry.rule));

@@ -24,13 +24,14 @@ impl Unit {
         }
     }
 
-    fn length(self, value: u64) -> Nanos {
+    /// So many of this unit.
+    pub fn length(self, value: u64) -> Nanos {
         Nanos::new(u128::from(value).saturating_mul(self.nanos().into()))
     }
 
     /// Whole units that will be left when the answer is read, which is later than `now`, if only
     /// by a nanosecond: 60 s read 59 at once, and 1 s that has just begun reads 0.
-    fn whole(self, length: Nanos) -> u64 {
+    pub fn whole(self, length: Nanos) -> u64 {
         let whole =
             length.get().saturating_sub(1).checked_div(self.nanos().into()).unwrap_or_default();
         u64::try_from(whole).unwrap_or(u64::MAX)

@@ -7,7 +7,7 @@ use crate::process::{command, run, succeeds};
 const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
 
 /// Programs, arguments with which each succeeds, and the Debian package that has it.
-const PROGRAMS: [(&str, &[&str], &str); 9] = [
+const PROGRAMS: [(&str, &[&str], &str); 12] = [
     ("git", &["--version"], "git"),
     // These four run the clients of docs/doors.md.
     // Other programs of that name do not know `-W`.
@@ -18,6 +18,10 @@ const PROGRAMS: [(&str, &[&str], &str); 9] = [
     // Proxies, with the files of examples/proxies. Users other than root do not search /usr/sbin.
     ("/usr/sbin/nginx", &["-v"], "nginx-light"),
     ("caddy", &["version"], "caddy"),
+    // Servers that keep buckets, alone, watched over and in a cluster.
+    ("redis-server", &["--version"], "redis-server"),
+    ("redis-sentinel", &["--version"], "redis-sentinel"),
+    ("redis-cli", &["--version"], "redis-tools"),
     // A browser for the live page.
     ("chromium", &["--version"], "chromium"),
     ("chromedriver", &["--version"], "chromium-driver"),

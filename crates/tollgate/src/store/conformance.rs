@@ -1,7 +1,8 @@
 //! The behaviour that every store must show.
 //!
 //! A store's tests call [`suite!`](crate::store_suite) with a function that makes one for a book
-//! of rules; each law becomes a test of its own.
+//! of rules; each law becomes a test of its own. A store whose clock is coarser than a nanosecond
+//! also says how coarse: its waits are rounded up to that, and no earlier.
 #![expect(clippy::missing_panics_doc, reason = "a law that does not hold panics")]
 
 use std::collections::HashMap;
@@ -17,8 +18,17 @@ use crate::{Moment, Nanos};
 #[macro_export]
 macro_rules! store_suite {
     ($make:expr) => {
+        $crate::store_suite!($make, $crate::Nanos::new(1));
+    };
+    ($make:expr, $resolution:expr) => {
+        #[test]
+        fn a_burst_passes_and_then_nothing_until_retry_in() {
+            $crate::store::conformance::a_burst_passes_and_then_nothing_until_retry_in(
+                $make,
+                $resolution,
+            );
+        }
         $crate::store_suite!(@ $make;
-            a_burst_passes_and_then_nothing_until_retry_in,
             a_denied_transaction_spends_nothing,
             an_allowed_transaction_spends_everything_but_what_is_only_checked,
             a_spend_only_ask_never_denies,
@@ -79,8 +89,12 @@ fn left(store: &impl Store<Gcra>, name: &str, rule: RuleId, now: Moment) -> u64 
     ask(store, &[question(name, rule, Action::CheckOnly, 0)], now)[0].remaining
 }
 
-/// The burst passes at once; then nothing does, until exactly when a denial said.
-pub fn a_burst_passes_and_then_nothing_until_retry_in<S: Store<Gcra>>(make: impl Fn(Book) -> S) {
+/// The burst passes at once; then nothing does, until exactly when a denial said. It says the first
+/// moment, of those `resolution` apart, at which a token is there.
+pub fn a_burst_passes_and_then_nothing_until_retry_in<S: Store<Gcra>>(
+    make: impl Fn(Book) -> S,
+    resolution: Nanos,
+) {
     let (book, rules) = book(&[per_second(3, 3)]);
     let store = make(book);
     for left in [2, 1, 0] {
@@ -88,9 +102,10 @@ pub fn a_burst_passes_and_then_nothing_until_retry_in<S: Store<Gcra>>(make: impl
         assert_eq!((outcome.verdict, outcome.remaining), (Verdict::Allow, left));
     }
     let denied = spend(&store, "a", rules[0], 1, START);
-    assert_eq!((denied.verdict, denied.retry_in), (Verdict::Deny, Nanos::new(333_333_334)));
+    let wait = 333_333_334_u128.next_multiple_of(resolution.get());
+    assert_eq!((denied.verdict, denied.retry_in), (Verdict::Deny, Nanos::new(wait)));
     let at = START.after(denied.retry_in);
-    let early = Moment::from_nanos(at.as_nanos() - 1);
+    let early = at.before(resolution);
     assert_eq!(spend(&store, "a", rules[0], 1, early).verdict, Verdict::Deny);
     assert_eq!(spend(&store, "a", rules[0], 1, at).verdict, Verdict::Allow);
 }

@@ -1,0 +1,28 @@
+#![doc = include_str!("../README.md")]
+
+mod address;
+mod average;
+mod bucket;
+mod cluster;
+mod failure;
+mod key;
+mod link;
+mod node;
+mod quota;
+mod rule;
+mod script;
+mod spread;
+mod startup;
+
+pub use address::{Address, AddressError, Tls};
+pub use average::Answer as AverageAnswer;
+pub use average::Ask as AverageAsk;
+pub use bucket::{Answer, Ask};
+pub use failure::Failure;
+pub use key::{CHANGED_CHANNEL, Kind, SLOTS, slot};
+pub use link::{Link, Visit};
+pub use quota::Answer as QuotaAnswer;
+pub use quota::Ask as QuotaAsk;
+pub use rule::{Rule, TICKS_MAX, TooSlow};
+pub use spread::RESERVATION_LIFETIME;
+pub use startup::Warning;

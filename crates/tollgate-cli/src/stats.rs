@@ -41,6 +41,7 @@ fn print(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     print_doors(stats, output)?;
     output.line("")?;
     print_stores(stats, output)?;
+    print_shared(stats, output)?;
     print_limits(stats, output)?;
     print_busy("busiest", "asks", &stats.busiest, output)?;
     print_busy("most denied", "denied", &stats.most_denied, output)?;
@@ -77,6 +78,29 @@ fn print_stores(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     });
     let head = ["store", "keys", "bytes", "of", "evicted", "forgiven", "turned away"];
     table(&head, stores.collect(), output)
+}
+
+/// How it goes with the store that is shared with other servers.
+fn print_shared(stats: &Stats, output: &mut Output) -> Result<(), Error> {
+    let Some(shared) = &stats.shared else { return Ok(()) };
+    output.line("")?;
+    let address = shown(&shared.address);
+    match (&shared.why, shared.down_secs) {
+        (Some(why), Some(secs)) => output.line(format_args!(
+            "shared store {address}: away for {}: {}",
+            Nanos::from_secs(secs),
+            shown(why)
+        ))?,
+        _ => output.line(format_args!("shared store {address}: up"))?,
+    }
+    output.line(format_args!(
+        "  {} trips; asks: {} decided there, {} known denials, {} from leases",
+        shared.trips, shared.decided, shared.remembered, shared.leased
+    ))?;
+    output.line(format_args!(
+        "  while it was away: {} decided here, {} let through, {} turned away",
+        shared.local, shared.let_through, shared.turned_away
+    ))
 }
 
 /// The limits that were asked most. Where there are more, the rest is one line.

@@ -3,6 +3,7 @@
 mod buckets;
 mod health;
 mod keyed;
+mod lease;
 mod rules;
 
 use std::cell::RefCell;
@@ -23,6 +24,7 @@ use buckets::{Buckets, Denials};
 pub use health::{Health, State};
 use health::Tally;
 use keyed::KeyedBuckets;
+pub use lease::most as lease_most;
 
 /// How long a decision may wait for Redis, unless it is told otherwise.
 pub const WITHIN_DEFAULT: Duration = Duration::from_millis(25);
@@ -92,6 +94,11 @@ impl Shared {
     /// Quotas with a lifetime.
     pub fn quotas(&self) -> Arc<dyn SharedStore<Quota>> {
         Arc::new(KeyedBuckets::new(Arc::clone(&self.home)))
+    }
+
+    /// Where it is. Neither way of showing it shows credentials.
+    pub fn address(&self) -> &Address {
+        &self.home.address
     }
 
     /// What was asked, and how it went.

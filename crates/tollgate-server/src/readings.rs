@@ -36,6 +36,7 @@ impl Office {
             uptime_secs: uptime.as_secs(),
             doors: self.doors(),
             stores: self.stores(),
+            shared: self.shared(),
             reloads: self.reloads.tries(),
             saves: self.saves.tries(),
             limits,
@@ -82,6 +83,12 @@ impl Office {
     fn stores(&self) -> BTreeMap<String, stats::Store> {
         let held = self.house.stores.held();
         held.into_iter().map(|(name, held)| (name.to_owned(), held.into())).collect()
+    }
+
+    /// Where buckets are shared, and how that goes.
+    pub(crate) fn shared(&self) -> Option<stats::SharedStore> {
+        let shared = self.house.stores.shared.as_ref()?;
+        Some(stats::SharedStore::new(shared, self.time.now()))
     }
 
     fn configured(&self) -> stats::Configured {

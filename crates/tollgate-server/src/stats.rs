@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tollgate::Moment;
 use tollgate::store::Held;
+use tollgate_redis::{Shared, State};
 use utoipa::ToSchema;
 
 pub use crate::counters::DoorStats;
@@ -26,6 +29,9 @@ pub struct Stats {
     pub doors: BTreeMap<String, Door>,
     /// What each store holds.
     pub stores: BTreeMap<String, Store>,
+    /// Where buckets are shared with other servers, and how that goes; nothing if they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<SharedStore>,
     /// How often files took effect, and how often they were refused.
     pub reloads: Tries,
     /// How often what was spent was saved, and how often that failed.
@@ -72,6 +78,62 @@ pub struct Store {
     pub tokens_forgiven: u64,
     /// Asks that were denied because nothing could be forgotten for them.
     pub turned_away: u64,
+}
+
+/// A store that is shared with other servers. Counts are of asks, since the start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SharedStore {
+    /// Where it is, without credentials.
+    pub address: String,
+    /// Whether it answers, as far as is known.
+    pub up: bool,
+    /// Since when it does not, in whole seconds.
+    pub down_secs: Option<u64>,
+    /// Why it does not, in words.
+    pub why: Option<String>,
+    /// Round trips to it.
+    pub trips: u64,
+    /// Asks that it decided.
+    pub decided: u64,
+    /// Asks that were denied without asking it, because their bucket is known to be empty.
+    pub remembered: u64,
+    /// Asks that were allowed without asking it, from tokens taken in advance.
+    pub leased: u64,
+    /// Asks that this server's memory decided because it did not answer.
+    pub local: u64,
+    /// Asks that passed because it did not answer.
+    pub let_through: u64,
+    /// Asks that were denied because it did not answer.
+    pub turned_away: u64,
+    /// Asks that it did not answer, by why.
+    pub failures: BTreeMap<String, u64>,
+}
+
+impl SharedStore {
+    pub(crate) fn new(shared: &Shared, now: Moment) -> Self {
+        let health = shared.health();
+        let (down_secs, why) = match health.state {
+            State::New | State::Up => (None, None),
+            State::Down { since, why } => {
+                (Some(Duration::from(now.since(since)).as_secs()), Some(why))
+            }
+        };
+        let failures = health.failures.into_iter().filter(|(_, count)| *count > 0);
+        Self {
+            address: shared.address().to_string(),
+            up: why.is_none(),
+            down_secs,
+            why,
+            trips: health.trips,
+            decided: health.decided,
+            remembered: health.remembered,
+            leased: health.leased,
+            local: health.local,
+            let_through: health.let_through,
+            turned_away: health.turned_away,
+            failures: failures.map(|(kind, count)| (kind.to_owned(), count)).collect(),
+        }
+    }
 }
 
 /// How often something was tried.

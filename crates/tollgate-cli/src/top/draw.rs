@@ -212,7 +212,12 @@ fn draw_stores(stats: &Stats, frame: &mut Frame<'_>, area: Rect) {
         Constraint::Length(11),
     ];
     let head = head_row(["store", "keys", "full", "evicted", "turned away"]);
-    frame.render_widget(Table::new(rows, widths).header(head).block(titled("stores")), area);
+    let title = match stats.shared.as_ref().map(|shared| shared.up) {
+        None => "stores",
+        Some(true) => "stores, shared",
+        Some(false) => "stores; the shared one is AWAY",
+    };
+    frame.render_widget(Table::new(rows, widths).header(head).block(titled(title)), area);
 }
 
 fn foot_line(view: &View) -> Line<'_> {

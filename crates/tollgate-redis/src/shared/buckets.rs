@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use hashbrown::HashMap;
 use parking_lot::RwLock;
+use tokio::time::Instant;
 use tollgate::algorithm::Algorithm as _;
 use tollgate::algorithm::book::{self, Action, Book, BucketCell, Gcra};
 use tollgate::algorithm::gcra::{Outcome, Verdict};
@@ -18,6 +19,7 @@ use tollgate::{Moment, Nanos};
 
 use super::Home;
 use super::health::add;
+use super::lease::{self, Leases, Take};
 use super::rules::{Known, Rules};
 use crate::bucket::{Answer, Ask};
 use crate::failure::Failure;
@@ -85,9 +87,13 @@ impl Denials {
 
     /// Remembers a bucket, unless something was forgotten since `forgotten` was read.
     fn remember(&self, name: &[u8], cell: BucketCell, forgotten: u64, now: Moment) {
-        if self.forgotten.load(Ordering::SeqCst) == forgotten {
+        if self.forgotten() == forgotten {
             self.cells.load().learn(self.secret.fingerprint(name), Some(cell), now);
         }
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::SeqCst)
     }
 
     fn install(&self, book: &Arc<Book>) {
@@ -102,18 +108,9 @@ pub(super) struct Buckets {
     rules: ArcSwap<Rules>,
     /// Since when buckets have another rule than before, other than by a new default.
     moved: RwLock<HashMap<Fingerprint, Moment>>,
+    leases: Leases,
     /// By how many nanoseconds the clock of Redis is ahead of ours, as far as is known.
     ahead: AtomicI64,
-}
-
-/// What goes to Redis in one trip.
-#[derive(Default)]
-struct Trip<'a> {
-    asks: Vec<Ask<'a>>,
-    /// The rule of each.
-    rules: Vec<&'a Known>,
-    /// Where in the visit each transaction is.
-    places: Vec<Range<usize>>,
 }
 
 impl SharedStore<Gcra> for Buckets {
@@ -144,75 +141,32 @@ impl SharedStore<Gcra> for Buckets {
 impl Buckets {
     pub(super) fn new(home: Arc<Home>) -> Self {
         let (rules, moved) = (ArcSwap::default(), RwLock::default());
-        Self { home, rules, moved, ahead: AtomicI64::new(0) }
+        Self { home, rules, moved, leases: Leases::new(), ahead: AtomicI64::new(0) }
     }
 
     async fn visit(&self, visit: Visit<'_, Gcra>) {
         let Visit { local, questions, names, outcomes, now } = visit;
-        let names: Vec<(&[u8], Sharing)> = names.iter().collect();
+        let until = Instant::now() + self.home.within;
         let rules = self.rules.load_full();
-        let mut stay = Stay { store: self, local, names: &names, now };
+        let names: Vec<(&[u8], Sharing)> = names.iter().collect();
+        let forgotten = self.home.denials.forgotten();
+        let mut stay =
+            Stay { store: self, rules: &rules, local, questions, names, outcomes, now, forgotten };
         let mut trip = Trip::default();
+        // Asks of buckets that this visit is taking tokens of in advance.
+        let mut behind = Vec::new();
         for place in transactions(questions) {
-            let chunk = &questions[place.clone()];
-            let name = names[place.start].0;
-            if name.is_empty() {
-                continue;
-            }
-            let known = match chunk {
-                [question] => self.home.denials.find(name, &question.ask, now),
-                _ => None,
-            };
-            if let Some(outcome) = known {
-                outcomes[place.start] = outcome;
-                add(&self.home.tally.remembered, 1);
-            } else if !trip.add(self, &rules, chunk, &names, place.clone()) {
-                let failure = Failure::Refused("it cannot count a limit that slow".to_owned());
-                stay.without(&failure, chunk, place, outcomes);
-            }
+            stay.plan(place, &mut trip, &mut behind);
         }
-        if trip.asks.is_empty() {
-            return;
+        let mut again = stay.go(trip, until).await;
+        behind.retain(|place: &Range<usize>| !stay.take_leased(place.start));
+        again.append(&mut behind);
+        let mut trip = Trip::default();
+        for place in again {
+            stay.add(place, None, &mut trip);
         }
-        let forgotten = self.home.denials.forgotten.load(Ordering::SeqCst);
-        let answers = self.ask(&trip).await;
-        let mut first = 0;
-        let mut all = true;
-        for place in &trip.places {
-            let range = first..first + place.len();
-            first = range.end;
-            let chunk = &questions[place.clone()];
-            let failed = answers[range.clone()].iter().find_map(|answer| answer.as_ref().err());
-            if let Some(failure) = failed {
-                all = false;
-                stay.without(failure, chunk, place.clone(), outcomes);
-                continue;
-            }
-            let answered = answers[range.clone()].iter().flatten().copied();
-            let answered: Vec<Answer> = answered.collect();
-            for (outcome, answer) in outcomes[place.clone()].iter_mut().zip(&answered) {
-                *outcome = answer.outcome;
-            }
-            stay.learn(chunk, &trip.rules[range], &answered, place.start, forgotten);
-        }
-        if all {
-            self.home.tally.succeeded(now);
-        }
-    }
-
-    async fn ask(&self, trip: &Trip<'_>) -> Vec<Result<Answer, Failure>> {
-        let mut answers = Vec::new();
-        match self.home.link() {
-            Ok(link) => {
-                add(&self.home.tally.trips, 1);
-                let visit = link::Visit::within(self.home.within);
-                link.gcra(&trip.asks, &visit, &mut answers).await;
-            }
-            Err(error) => {
-                answers.resize(trip.asks.len(), Err(Failure::Refused(error.to_string())));
-            }
-        }
-        answers
+        // Nothing is taken in advance now, so nothing is left to be asked again.
+        stay.go(trip, until).await;
     }
 
     /// Since when a rule is in force for a bucket, by our clock.
@@ -233,75 +187,227 @@ impl Buckets {
     }
 }
 
-impl<'a> Trip<'a> {
-    /// Adds a transaction, unless Redis cannot count one of its rules.
-    fn add(
-        &mut self,
-        store: &Buckets,
-        rules: &'a Rules,
-        questions: &[Question<Gcra>],
-        names: &[(&'a [u8], Sharing)],
-        place: Range<usize>,
-    ) -> bool {
-        let before = self.asks.len();
-        for (index, question) in questions.iter().enumerate() {
-            let known = rules.in_force(question.ask.rule);
-            let Some((known, rule)) = known.and_then(|it| Some((it, it.in_redis.as_ref()?))) else {
-                self.asks.truncate(before);
-                self.rules.truncate(before);
-                return false;
-            };
-            let book::Ask { action, is_shadow, cost, .. } = question.ask;
-            let bucket = names[place.start + index].0;
-            let since = store.there(store.since(bucket, known));
-            let joined = index > 0;
-            self.asks.push(Ask { bucket, rule, since, action, is_shadow, cost, joined });
-            self.rules.push(known);
-        }
-        self.places.push(place);
-        true
-    }
+/// What goes to Redis in one trip.
+#[derive(Default)]
+struct Trip<'a> {
+    asks: Vec<Ask<'a>>,
+    /// The rule of each.
+    rules: Vec<&'a Known>,
+    errands: Vec<Errand>,
+    /// The buckets that tokens are taken of in advance.
+    leased: Vec<&'a [u8]>,
+}
+
+/// One transaction of a trip.
+struct Errand {
+    /// Where it is in the visit.
+    place: Range<usize>,
+    /// How many tokens it takes, if more than it is asked for.
+    lease: Option<u64>,
 }
 
 /// What a visit has at hand.
 struct Stay<'a> {
     store: &'a Buckets,
+    rules: &'a Rules,
     local: &'a MemoryStore<Gcra>,
-    names: &'a [(&'a [u8], Sharing)],
+    questions: &'a [Question<Gcra>],
+    names: Vec<(&'a [u8], Sharing)>,
+    outcomes: &'a mut [Outcome],
     now: Moment,
+    /// What the denials said of what was forgotten before anything was asked.
+    forgotten: u64,
 }
 
-impl Stay<'_> {
+impl<'a> Stay<'a> {
+    /// Answers a transaction by what is known, or adds it to the trip, or to those that come behind.
+    fn plan(&mut self, place: Range<usize>, trip: &mut Trip<'a>, behind: &mut Vec<Range<usize>>) {
+        let (name, sharing) = self.names[place.start];
+        if name.is_empty() {
+            return;
+        }
+        let [question] = &self.questions[place.clone()] else {
+            return self.add(place, None, trip);
+        };
+        let home = &self.store.home;
+        if let Some(outcome) = home.denials.find(name, &question.ask, self.now) {
+            self.outcomes[place.start] = outcome;
+            return add(&home.tally.remembered, 1);
+        }
+        let Some((most, length)) = self.leasable(&question.ask, sharing) else {
+            return self.add(place, None, trip);
+        };
+        let bucket = home.denials.secret.fingerprint(name);
+        match self.store.leases.take(bucket, question.ask.cost, most, length, self.now) {
+            Take::Here(left) => self.pass(place.start, left),
+            Take::Fetch(size) => self.add(place, Some(size), trip),
+            Take::Exact if trip.leased.contains(&name) => behind.push(place),
+            Take::Exact => self.add(place, None, trip),
+        }
+    }
+
+    /// How many tokens may be taken in advance for an ask, and for how long.
+    fn leasable(&self, ask: &book::Ask, sharing: Sharing) -> Option<(u64, Nanos)> {
+        let length = sharing.lease?;
+        if ask.action != Action::CheckAndSpend || ask.cost == 0 {
+            return None;
+        }
+        let most = lease::most(&self.rules.in_force(ask.rule)?.rule, length);
+        (most > ask.cost).then_some((most, length))
+    }
+
+    /// Answers an ask from a lease, if there is enough of it.
+    fn take_leased(&mut self, place: usize) -> bool {
+        let (question, (name, sharing)) = (&self.questions[place], self.names[place]);
+        let Some((most, length)) = self.leasable(&question.ask, sharing) else { return false };
+        let bucket = self.store.home.denials.secret.fingerprint(name);
+        match self.store.leases.take(bucket, question.ask.cost, most, length, self.now) {
+            Take::Here(left) => {
+                self.pass(place, left);
+                true
+            }
+            Take::Fetch(_) => {
+                self.store.leases.refused(bucket);
+                false
+            }
+            Take::Exact => false,
+        }
+    }
+
+    /// Allows an ask from a lease, of which so many tokens are left. What is left of the bucket
+    /// besides is as this process knows it.
+    fn pass(&mut self, place: usize, left: u64) {
+        let question = self.questions[place];
+        let ask = book::Ask { action: Action::CheckOnly, cost: 0, ..question.ask };
+        let mut outcome = [Outcome::default()];
+        self.local.decide(&[Question { ask, ..question }], &mut outcome, self.now);
+        let [outcome] = outcome;
+        let remaining = outcome.remaining.saturating_add(left);
+        self.outcomes[place] =
+            Outcome { verdict: Verdict::Allow, remaining, retry_in: Nanos::ZERO, ..outcome };
+        add(&self.store.home.tally.leased, 1);
+    }
+
+    /// Adds a transaction to a trip, unless Redis cannot count one of its rules.
+    fn add(&mut self, place: Range<usize>, lease: Option<u64>, trip: &mut Trip<'a>) {
+        let before = trip.asks.len();
+        for index in place.clone() {
+            let book::Ask { rule, action, is_shadow, cost } = self.questions[index].ask;
+            let known = self.rules.in_force(rule).and_then(|it| Some((it, it.in_redis.as_ref()?)));
+            let Some((known, rule)) = known else {
+                trip.asks.truncate(before);
+                trip.rules.truncate(before);
+                let failure = Failure::Refused("it cannot count a limit that slow".to_owned());
+                return self.without(&failure, place);
+            };
+            let bucket = self.names[index].0;
+            let since = self.store.there(self.store.since(bucket, known));
+            let (cost, joined) = (lease.unwrap_or(cost), index > place.start);
+            trip.asks.push(Ask { bucket, rule, since, action, is_shadow, cost, joined });
+            trip.rules.push(known);
+        }
+        if lease.is_some() {
+            trip.leased.push(self.names[place.start].0);
+        }
+        trip.errands.push(Errand { place, lease });
+    }
+
+    /// Asks Redis. Returns what is to be asked again, because tokens could not be taken in advance.
+    async fn go(&mut self, trip: Trip<'a>, until: Instant) -> Vec<Range<usize>> {
+        let mut again = Vec::new();
+        if trip.asks.is_empty() {
+            return again;
+        }
+        let mut answers = Vec::new();
+        match self.store.home.link() {
+            Ok(link) => {
+                add(&self.store.home.tally.trips, 1);
+                let within = until.saturating_duration_since(Instant::now());
+                link.gcra(&trip.asks, &link::Visit::within(within), &mut answers).await;
+            }
+            Err(error) => answers.resize(trip.asks.len(), Err(Failure::Refused(error.to_string()))),
+        }
+        let (mut first, mut is_well) = (0, true);
+        for Errand { place, lease } in trip.errands {
+            let range = first..first + place.len();
+            first = range.end;
+            let answered: Result<Vec<Answer>, &Failure> =
+                answers[range.clone()].iter().map(Result::as_ref).map(Result::copied).collect();
+            match (answered, lease) {
+                (Ok(answered), None) => self.settle(place, &trip.rules[range], &answered),
+                (Ok(answered), Some(size)) => {
+                    if !self.settle_lease(place.start, size, trip.rules[range.start], &answered) {
+                        again.push(place);
+                    }
+                }
+                (Err(failure), lease) => {
+                    is_well = false;
+                    if lease.is_some() {
+                        let name = self.names[place.start].0;
+                        let bucket = self.store.home.denials.secret.fingerprint(name);
+                        self.store.leases.refused(bucket);
+                    }
+                    self.without(failure, place);
+                }
+            }
+        }
+        if is_well {
+            self.store.home.tally.succeeded(self.now);
+        }
+        again
+    }
+
+    /// Takes Redis at its word.
+    fn settle(&mut self, place: Range<usize>, rules: &[&Known], answers: &[Answer]) {
+        for (outcome, answer) in self.outcomes[place.clone()].iter_mut().zip(answers) {
+            *outcome = answer.outcome;
+        }
+        add(&self.store.home.tally.decided, place.len());
+        self.learn(place, rules, answers);
+    }
+
+    /// Whether tokens could be taken in advance; then the ask has passed.
+    fn settle_lease(&mut self, place: usize, size: u64, known: &Known, answers: &[Answer]) -> bool {
+        let (question, (name, sharing)) = (self.questions[place], self.names[place]);
+        let home = &self.store.home;
+        let bucket = home.denials.secret.fingerprint(name);
+        let Some(Answer { outcome, .. }) = answers.first().copied() else { return false };
+        if outcome.verdict != Verdict::Allow {
+            self.store.leases.refused(bucket);
+            return false;
+        }
+        let length = sharing.lease.unwrap_or_default();
+        let left =
+            self.store.leases.granted(bucket, size, question.ask.cost, length, self.now);
+        let cell = BucketCell::filling(known.id, &known.rule, outcome.reset_in, self.now);
+        self.local.learn(question.bucket, Some(cell), self.now);
+        add(&home.tally.decided, 1);
+        let remaining = outcome.remaining.saturating_add(left);
+        self.outcomes[place] = Outcome { remaining, retry_in: Nanos::ZERO, ..outcome };
+        true
+    }
+
     /// Decides a transaction that Redis did not answer. The strictest of its limits says how.
-    fn without(
-        &mut self,
-        failure: &Failure,
-        questions: &[Question<Gcra>],
-        place: Range<usize>,
-        outcomes: &mut [Outcome],
-    ) {
+    fn without(&mut self, failure: &Failure, place: Range<usize>) {
         let tally = &self.store.home.tally;
         tally.failed(failure, self.now);
         let named = &self.names[place.clone()];
         let says = |what| named.iter().any(|(_, sharing)| sharing.on_failure == what);
         let strictest = [OnFailure::Deny, OnFailure::Local].into_iter().find(|&what| says(what));
         let what = strictest.unwrap_or(OnFailure::Allow);
-        tally.instead(what, questions.len());
-        let outcomes = &mut outcomes[place];
-        match what {
-            OnFailure::Local => self.local.decide(questions, outcomes, self.now),
-            OnFailure::Allow | OnFailure::Deny => {
-                for (question, outcome) in questions.iter().zip(outcomes) {
-                    *outcome = self.guess(&question.ask, what == OnFailure::Allow);
-                }
-            }
+        tally.instead(what, place.len());
+        let questions = &self.questions[place.clone()];
+        if what == OnFailure::Local {
+            return self.local.decide(questions, &mut self.outcomes[place], self.now);
+        }
+        for (question, index) in questions.iter().zip(place) {
+            self.outcomes[index] = self.guess(&question.ask, what == OnFailure::Allow);
         }
     }
 
     /// An answer that does not look at the bucket.
     fn guess(&self, ask: &book::Ask, is_allowed: bool) -> Outcome {
-        let rules = self.store.rules.load();
-        let burst = rules.in_force(ask.rule).map_or(0, |known| known.rule.burst());
+        let burst = self.rules.in_force(ask.rule).map_or(0, |known| known.rule.burst());
         if ask.cost > burst && ask.action != Action::Reset {
             return Outcome { verdict: Verdict::Never, ..Outcome::default() };
         }
@@ -313,26 +419,17 @@ impl Stay<'_> {
     }
 
     /// Keeps in mind what Redis said, for when it is away, and denials for as long as they last.
-    fn learn(
-        &self,
-        questions: &[Question<Gcra>],
-        rules: &[&Known],
-        answers: &[Answer],
-        first: usize,
-        forgotten: u64,
-    ) {
-        let home = &self.store.home;
-        add(&home.tally.decided, questions.len());
+    fn learn(&self, place: Range<usize>, rules: &[&Known], answers: &[Answer]) {
+        let denials = &self.store.home.denials;
+        let questions = &self.questions[place.clone()];
         let mut asked = questions.iter().zip(answers);
         let is_vetoed = asked.any(|(it, answer)| Gcra::vetoes(&it.ask, &answer.outcome));
-        for (index, ((question, known), answer)) in
-            questions.iter().zip(rules).zip(answers).enumerate()
-        {
-            let (outcome, name) = (&answer.outcome, self.names[first + index].0);
+        let asked = questions.iter().zip(rules).zip(answers).zip(place);
+        for (((question, known), Answer { outcome, .. }), index) in asked {
+            let (name, full_in) = (self.names[index].0, outcome.reset_in);
             let is_denied = outcome.verdict == Verdict::Deny;
             let gives = matches!(question.ask.action, Action::Refund | Action::Reset);
             let takes = matches!(question.ask.action, Action::CheckAndSpend | Action::SpendOnly);
-            let full_in = outcome.reset_in;
             let cell = BucketCell::filling(known.id, &known.rule, full_in, self.now);
             // What an ask that changed nothing is told of the time after it, is not so.
             if is_denied || !is_vetoed && (gives || takes) || question.ask.cost == 0 {
@@ -340,9 +437,10 @@ impl Stay<'_> {
                 self.local.learn(question.bucket, cell, self.now);
             }
             if gives && !is_vetoed {
-                home.denials.forget(Some(name));
+                denials.forget(Some(name));
+                self.store.leases.forget(denials.secret.fingerprint(name));
             } else if is_denied && !gives {
-                home.denials.remember(name, cell, forgotten, self.now);
+                denials.remember(name, cell, self.forgotten, self.now);
             }
         }
         if let Some(answer) = answers.first() {

@@ -22,11 +22,14 @@ pub(super) async fn healthz() -> &'static str {
 /// Not while the server restores what was spent, and not while it stops.
 #[utoipa::path(get, path = "/readyz", tag = "health",
     responses(
-        (status = 200, description = "It answers", body = String, content_type = "text/plain; charset=utf-8",
-            example = "ready"),
+        (status = 200, description = "It answers; if a store that it shares is away, it says so",
+            body = String, content_type = "text/plain; charset=utf-8", example = "ready"),
         (status = 503, description = "Not yet (`starting`), or not any more (`draining`)")))]
-pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, Problem> {
-    readiness(&app).map(|()| "ready")
+pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<String, Problem> {
+    readiness(&app)?;
+    // It goes on to decide, as its limits say; a balancer that took every server out would help nobody.
+    let away = app.office.get().and_then(|office| office.shared()?.why);
+    Ok(away.map_or_else(|| "ready".to_owned(), |why| format!("ready, without the store: {why}")))
 }
 
 fn readiness(app: &App) -> Result<(), Problem> {

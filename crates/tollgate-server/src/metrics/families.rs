@@ -20,7 +20,8 @@ impl Collector for Scrape {
         self.requests(&mut families)?;
         self.connections(&mut families)?;
         self.durations(&mut families)?;
-        self.stores(&mut families)
+        self.stores(&mut families)?;
+        self.shared(&mut families)
     }
 }
 
@@ -153,6 +154,33 @@ impl Scrape {
         let turned_away = stores().map(|(store, held)| (store, held.tally.turned_away));
         let help = "Asks that were denied because nothing could be forgotten for them";
         families.counters("store_turned_away", help, turned_away)
+    }
+
+    /// Nothing, where buckets are shared with nobody.
+    fn shared(&self, families: &mut Families<'_>) -> Result {
+        let Some(shared) = &self.shared else { return Ok(()) };
+        let is_up = u32::from(shared.up);
+        families.gauge("shared_store_up", "1 while the shared store answers, else 0", &is_up)?;
+        let trips = [([("store", "redis")], shared.trips)].into_iter();
+        families.counters("shared_store_trips", "Round trips to the shared store", trips)?;
+        let asks = [
+            ("store", shared.decided),
+            ("denial", shared.remembered),
+            ("lease", shared.leased),
+            ("local", shared.local),
+            ("allow", shared.let_through),
+            ("deny", shared.turned_away),
+        ];
+        let asks = asks.into_iter().map(|(by, count)| ([("by", by)], count));
+        let help = "Asks of shared buckets, by what decided them: the store, a denial that is \
+                    remembered, tokens taken in advance, or while it is away what the limit says";
+        families.counters("shared_store_asks", help, asks)?;
+        let failures = shared.failures.iter().map(|(why, count)| ([("why", why.as_str())], *count));
+        families.counters(
+            "shared_store_failures",
+            "Asks that the shared store did not answer",
+            failures,
+        )
     }
 
     fn by_door(&self, count: fn(&DoorStats) -> u64) -> impl Iterator<Item = (DoorLabel, u64)> {

@@ -18,7 +18,7 @@ use crate::counters::DoorStats;
 use crate::latency::Took;
 use crate::office::Office;
 use crate::seen::{ByDoor, ByLimit, Door, Rulings};
-use crate::stats::Tries;
+use crate::stats::{SharedStore, Tries};
 
 /// What the text is, for whoever sends it.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -53,6 +53,7 @@ pub(crate) struct Scrape {
     decisions: Vec<Decisions>,
     doors: Vec<(&'static str, DoorStats, Took)>,
     stores: [(&'static str, Held); 3],
+    shared: Option<SharedStore>,
     reloads: Tries,
     saves: Tries,
     limits: usize,
@@ -98,6 +99,7 @@ impl Scrape {
             decisions: Vec::new(),
             doors: doors.map(|it| (it.door, it.counters.stats(), it.counters.took())).collect(),
             stores: house.stores.held(),
+            shared: office.shared(),
             reloads: office.reloads.tries(),
             saves: office.saves.tries(),
             limits: snapshot.limits.iter().len(),

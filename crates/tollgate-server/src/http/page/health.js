@@ -64,8 +64,22 @@ export class Health {
   }
 }
 
-function standing({ ready, reloads, saves }) {
+/** How it goes with the store that is shared with other servers. */
+function sharing({ address, up, why, down_secs, local, let_through, turned_away }) {
+  const instead = [
+    [local, "decided here"],
+    [let_through, "let through"],
+    [turned_away, "turned away"],
+  ].filter(([asks]) => asks > 0);
+  const done = instead.map(([asks, what]) => `${count(asks)} ${what}`).join(", ");
+  const tail = done ? ` While it was away: ${done}.` : "";
+  if (up) return `Buckets are shared at ${address}.${tail}`;
+  return `The store at ${address} has been away for ${seconds(down_secs)}: ${why}.${tail}`;
+}
+
+function standing({ ready, reloads, saves, shared }) {
   const words = [ready === false ? "Not ready: it does not take new work." : "Ready."];
+  if (shared) words.push(sharing(shared));
   words.push(tally("Reloads", reloads), tally("Saves", saves));
   return words.join(" ");
 }

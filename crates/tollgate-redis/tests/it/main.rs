@@ -1,7 +1,12 @@
 //! Tollgate on real servers: started here, on free ports, and killed at the end.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod clusters;
 mod conformance;
 mod differential;
 mod differential_others;
+mod failures;
 mod servers;
+mod startup;
+mod values;
+mod vectors;

@@ -1,0 +1,148 @@
+//! What stands in Redis: readable, with a lifetime, and right when clocks are not.
+
+use tollgate::algorithm::book::Action;
+use tollgate::algorithm::gcra::{self, Verdict};
+use tollgate::algorithm::quota::{self, Unit};
+use tollgate::{Moment, Nanos};
+use tollgate_redis::{Ask, AverageAsk, Failure, QuotaAsk, Rule, Visit};
+use tollgate_testkit::random::Random;
+
+use crate::servers::{Blocking, GENEROUS, START, Single, within};
+
+fn rule(burst: u64, count: u64, secs: u64) -> Rule {
+    Rule::new(&gcra::Rule::new(burst, count, Nanos::from_secs(secs)).unwrap()).unwrap()
+}
+
+fn spend<'a>(bucket: &'a [u8], rule: &'a Rule, cost: u64) -> Ask<'a> {
+    let (since, action) = (Moment::EPOCH, Action::CheckAndSpend);
+    Ask { bucket, rule, since, action, is_shadow: false, cost, joined: false }
+}
+
+#[test]
+fn a_person_can_read_what_is_kept() {
+    let server = Single::start();
+    let link = Blocking::open(&server.url());
+    let (rule, visit) = (rule(20, 10, 1), Visit { within: GENEROUS, now: Some(START) });
+    link.gcra(&[spend(b"6:ada", &rule, 3)], visit.now);
+    let value = server.text(&["GET", "tollgate:{6:ada}"]);
+    assert_eq!(value, "1700000000000000 300000 100000/1 20");
+    let insert = quota::Ask::Insert { quota: 10, usage: 1, ttl: 60, unit: Unit::Seconds };
+    let mut answers = Vec::new();
+    link.wait(link.link.quota(&[QuotaAsk { key: b"q", ask: insert }], &visit, &mut answers));
+    assert_eq!(server.text(&["GET", "tollgate:quota:{q}"]), "9 1700000060.000000000 s");
+    let rule = tollgate::algorithm::average::Rule::new(22.0, 20.0, true).unwrap();
+    let mut answers = Vec::new();
+    link.wait(link.link.average(&[AverageAsk { key: b"a", rule }], &visit, &mut answers));
+    assert_eq!(server.text(&["GET", "tollgate:average:{a}"]), "1700000000000000 0 20");
+}
+
+#[test]
+fn a_key_lives_until_its_bucket_is_full_and_hardly_longer() {
+    let server = Single::start();
+    let link = Blocking::open(&server.url());
+    let rule = rule(10, 10, 1);
+    link.gcra(&[spend(b"a", &rule, 5)], None);
+    let left: i64 = server.text(&["PTTL", "tollgate:{a}"]).parse().unwrap();
+    assert!((1..=502).contains(&left), "{left} ms");
+    let is_gone = || server.text(&["EXISTS", "tollgate:{a}"]) == "0";
+    assert!(within(GENEROUS, is_gone), "the key stayed");
+}
+
+#[test]
+fn after_ten_thousand_decisions_no_key_is_without_a_lifetime() {
+    let server = Single::start();
+    let link = Blocking::open(&server.url());
+    let seed = 11;
+    let mut random = Random::new(seed);
+    let rules = [rule(5, 1, 60), rule(1_000, 1_000, 3_600), rule(3, 1, 86_400)];
+    let actions = [Action::CheckAndSpend, Action::SpendOnly, Action::Refund, Action::Reset];
+    for _ in 0..100 {
+        let names: Vec<_> = (0..100).map(|_| random.below(500).to_string()).collect();
+        let asks: Vec<_> = names
+            .iter()
+            .map(|name| Ask {
+                action: random.pick(&actions),
+                is_shadow: random.chance(1, 10),
+                ..spend(name.as_bytes(), &rules[random.index(3)], random.below(4))
+            })
+            .collect();
+        link.gcra(&asks, None);
+    }
+    let script = "local n = 0 for _, k in ipairs(redis.call('KEYS', '*')) do \
+                  if redis.call('PTTL', k) < 0 then return k end n = n + 1 end return n";
+    let keys: u64 = server.text(&["EVAL", script, "0"]).parse().unwrap_or_else(|key| {
+        panic!("seed {seed}: a key lives for ever ({key})");
+    });
+    assert!(keys > 100, "seed {seed}: only {keys} keys");
+}
+
+#[test]
+fn a_clock_that_steps_back_forgives_nothing_and_goes_on_from_there() {
+    let server = Single::start();
+    let link = Blocking::open(&server.url());
+    let rule = rule(2, 1, 1);
+    link.gcra(&[spend(b"a", &rule, 2)], Some(START));
+    let hour_ago = START.before(Nanos::from_secs(3_600));
+    let denied = link.gcra(&[spend(b"a", &rule, 1)], Some(hour_ago))[0].outcome;
+    assert_eq!((denied.verdict, denied.retry_in), (Verdict::Deny, Nanos::from_secs(1)));
+    // The denial tells the truth also by the new clock.
+    let later = hour_ago.after(denied.retry_in);
+    let early = later.before(Nanos::new(1_000));
+    assert_eq!(link.gcra(&[spend(b"a", &rule, 1)], Some(early))[0].outcome.verdict, Verdict::Deny);
+    assert_eq!(link.gcra(&[spend(b"a", &rule, 1)], Some(later))[0].outcome.verdict, Verdict::Allow);
+}
+
+#[test]
+fn the_clock_of_redis_gives_tokens_back() {
+    let server = Single::start();
+    let link = Blocking::open(&server.url());
+    let rule = rule(1, 20, 1);
+    let ask = || link.gcra(&[spend(b"a", &rule, 1)], None)[0].outcome;
+    assert_eq!(ask().verdict, Verdict::Allow);
+    assert!(within(GENEROUS, || ask().verdict == Verdict::Allow), "nothing came back");
+}
+
+#[test]
+fn what_is_not_a_bucket_is_left_alone_and_said() {
+    let server = Single::start();
+    let link = Blocking::open(&server.url());
+    let rule = rule(1, 1, 1);
+    server.command(&["SET", "tollgate:{text}", "hello"]);
+    server.command(&["LPUSH", "tollgate:{list}", "hello"]);
+    for bucket in [&b"text"[..], b"list"] {
+        let mut answers = Vec::new();
+        let asks = [spend(bucket, &rule, 1)];
+        link.wait(link.link.gcra(&asks, &Visit::within(GENEROUS), &mut answers));
+        assert!(matches!(&answers[0], Err(Failure::Nonsense(_))), "{answers:?}");
+    }
+    assert_eq!(server.text(&["GET", "tollgate:{text}"]), "hello");
+}
+
+#[test]
+fn a_rule_that_redis_rounds_never_admits_more_than_the_exact_one() {
+    let server = Single::start();
+    let link = Blocking::open(&server.url());
+    // A third of ten hours, less a nanosecond, with a burst that needs coarse ticks.
+    let exact = gcra::Rule::new(1 << 22, 3, Nanos::new(35_999_999_999_998)).unwrap();
+    let kept = Rule::new(&exact).unwrap();
+    assert!(!kept.is_exact());
+    let seed = 21;
+    let mut random = Random::new(seed);
+    let (mut tat, mut now) = (gcra::Tat::FULL, START);
+    let mut late = 0;
+    for _ in 0..500 {
+        let cost = random.log_between(1, 1 << 22);
+        let seen = link.gcra(&[spend(b"r", &kept, cost)], Some(now))[0].outcome;
+        let (after, expected) = gcra::spend(&exact, tat, cost, now);
+        assert!(seen.remaining <= expected.remaining, "seed {seed}: {seen:?} {expected:?}");
+        assert!(seen.reset_in >= expected.reset_in, "seed {seed}: {seen:?} {expected:?}");
+        if seen.verdict == Verdict::Allow {
+            assert_eq!(expected.verdict, Verdict::Allow, "seed {seed}");
+            tat = after;
+        } else {
+            late += u32::from(expected.verdict == Verdict::Allow);
+        }
+        now = now.after(Nanos::new(u128::from(random.log_between(1, 1 << 50)) * 1_000));
+    }
+    assert!(late < 5, "seed {seed}: {late} of 500 were denied that need not be");
+}

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use tollgate::Limits;
 use tollgate::limits::{Change, Fault, Faults, NamedLimit, changes};
+use tollgate::store::shared::OnFailure;
 use tollgate_protocol::udp::Rules;
 use tollgate_server::Text;
 
@@ -120,8 +121,30 @@ fn row(named: &NamedLimit) -> [String; 5] {
     let overrides = Some(named.overrides().len()).filter(|&some| some > 0);
     let overrides = overrides.map(|some| count(some, "override"));
     let shadow = named.is_shadow().then(|| "in shadow".to_owned());
-    let notes: Vec<String> = overrides.into_iter().chain(shadow).collect();
+    let sharing = named.sharing();
+    let away = Some(sharing.on_failure).filter(|it| *it != OnFailure::default());
+    let away = away.map(|what| format!("on_store_failure: {what}"));
+    let notes: Vec<String> =
+        overrides.into_iter().chain(shadow).chain(away).chain(lease(named)).collect();
     [named.name().to_owned(), number, named.id_format().name().to_owned(), terms, notes.join(", ")]
+}
+
+/// What a lease comes to, where servers share buckets.
+fn lease(named: &NamedLimit) -> Option<String> {
+    let (lease, tokens) = (named.sharing().lease?, leased(named));
+    Some(match tokens {
+        0 | 1 => format!("lease {lease}: less than two tokens, so every ask is exact"),
+        _ => format!(
+            "lease {lease}: each server may pass {tokens} above the limit, and lose {tokens}"
+        ),
+    })
+}
+
+/// How many tokens a server takes in advance at most, of any bucket of the limit.
+fn leased(named: &NamedLimit) -> u64 {
+    let default = named.default().map(|default| &default.limit);
+    let limits = default.into_iter().chain(named.overrides().iter().map(|over| &over.limit));
+    limits.map(|limit| named.sharing().leased(limit.rule())).max().unwrap_or_default()
 }
 
 fn overrides(limits: &Limits) -> usize {
@@ -156,6 +179,16 @@ struct JsonLimit<'a> {
     /// Only where it is so: it denies nobody.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     shadow: bool,
+    on_store_failure: String,
+    /// How many tokens a server takes in advance at most, and for how many nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<JsonLease>,
+}
+
+#[derive(Serialize)]
+struct JsonLease {
+    nanos: u128,
+    tokens: u64,
 }
 
 #[derive(Serialize)]
@@ -206,6 +239,11 @@ impl<'a> JsonLimit<'a> {
             period: limit.map(|limit| limit.period().get()),
             overrides: named.overrides().len(),
             shadow: named.is_shadow(),
+            on_store_failure: named.sharing().on_failure.to_string(),
+            lease: named
+                .sharing()
+                .lease
+                .map(|lease| JsonLease { nanos: lease.get(), tokens: leased(named) }),
         }
     }
 }

@@ -25,6 +25,6 @@ pub use link::{Link, Visit};
 pub use quota::Answer as QuotaAnswer;
 pub use quota::Ask as QuotaAsk;
 pub use rule::{Rule, TICKS_MAX, TooSlow};
-pub use shared::{Health, Shared, lease_most, SharedError, State, WITHIN_DEFAULT};
+pub use shared::{Health, Shared, SharedError, State, WITHIN_DEFAULT};
 pub use spread::RESERVATION_LIFETIME;
 pub use startup::Warning;

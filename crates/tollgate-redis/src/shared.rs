@@ -24,7 +24,6 @@ use buckets::{Buckets, Denials};
 pub use health::{Health, State};
 use health::Tally;
 use keyed::KeyedBuckets;
-pub use lease::most as lease_most;
 
 /// How long a decision may wait for Redis, unless it is told otherwise.
 pub const WITHIN_DEFAULT: Duration = Duration::from_millis(25);

@@ -6,8 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tollgate::Limits;
-use tollgate::limits::{FILE_BYTES_MAX, Faults, Source};
+use tollgate::limits::{FILE_BYTES_MAX, Faults, NamedLimit, Origin, Source};
 use tollgate_protocol::{bucket, udp};
+use tollgate_redis::TooSlow;
 
 use crate::settings::Settings;
 
@@ -74,6 +75,8 @@ pub(crate) struct Files {
     overrides: Option<PathBuf>,
     buckets: Option<PathBuf>,
     rules: Option<PathBuf>,
+    /// Whether buckets are shared, and so counted elsewhere.
+    is_shared: bool,
 }
 
 /// What the files say, all of it good.
@@ -93,6 +96,16 @@ pub enum LoadError {
     /// Something is wrong in them.
     #[error(transparent)]
     Faults(#[from] Faults),
+    /// A limit is right, but the store that is shared cannot count it.
+    #[error("`{limit}` ({origin}) cannot be kept in the store: {source}")]
+    TooSlow {
+        /// The name of the limit.
+        limit: String,
+        /// Where it is written.
+        origin: Origin,
+        /// Why not.
+        source: TooSlow,
+    },
 }
 
 /// What the files look like from outside. Whoever changes one changes this.
@@ -109,6 +122,7 @@ impl Files {
             overrides: settings.overrides.clone(),
             buckets: settings.bucket.buckets.clone(),
             rules: settings.udp.rules.clone(),
+            is_shared: settings.store.address.is_some(),
         }
     }
 
@@ -127,6 +141,9 @@ impl Files {
             None => with_starter_buckets(limits)?,
         };
         let rules = udp::Rules::parse(&rules.source(), &limits)?;
+        if self.is_shared {
+            limits.iter().try_for_each(check_shared)?;
+        }
         Ok(Loaded { limits, rules })
     }
 
@@ -163,6 +180,20 @@ impl Stamp {
         self.0.extend(others.0);
         self
     }
+}
+
+/// Refuses a limit that Redis cannot count.
+fn check_shared(named: &NamedLimit) -> Result<(), LoadError> {
+    let default = named.default().map(|default| (&default.limit, &default.origin));
+    let overrides = named.overrides().iter().map(|over| (&over.limit, &over.origin));
+    for (limit, origin) in default.into_iter().chain(overrides) {
+        tollgate_redis::Rule::new(limit.rule()).map_err(|source| LoadError::TooSlow {
+            limit: named.name().to_owned(),
+            origin: origin.clone(),
+            source,
+        })?;
+    }
+    Ok(())
 }
 
 /// The limits with the starter buckets, but for those whose name a limit has already.

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tollgate::Clock;
+use tollgate_redis::Shared;
 
 use crate::control::{self, Control};
 use crate::files::Stamp;
@@ -20,6 +21,8 @@ use crate::server::{Server, StartError};
 use crate::settings::Settings;
 use crate::state::StateError;
 
+/// How long the look at a shared store may take.
+const STORE_CHECK_MAX: Duration = Duration::from_secs(5);
 /// How late an override may end.
 const EXPIRY_MAX: Duration = Duration::from_secs(1);
 
@@ -92,6 +95,9 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
         .state
         .as_ref()
         .map(|_| spawn_local(keep_saving(settings.state_every, Arc::clone(&server), stopped)));
+    if let Some(shared) = server.house().stores.shared.clone() {
+        spawn_local(check_store(shared));
+    }
     let expiring = spawn_local(keep_expiring(Arc::clone(&server), stop.subscribe()));
     loop {
         tokio::select! {
@@ -118,6 +124,23 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
     let _ = expiring.await;
     if let Some(saving) = saving {
         let _ = saving.await;
+    }
+}
+
+/// Tells the operator how the store looks that is shared: whether it answers, and what of it puts at
+/// risk what was spent.
+async fn check_store(shared: Shared) {
+    let address = shared.address();
+    match shared.check(STORE_CHECK_MAX).await {
+        Ok(warnings) => {
+            tracing::info!(store = %address, "buckets are shared");
+            for warning in warnings {
+                tracing::warn!(store = %address, "{warning}");
+            }
+        }
+        Err(failure) => {
+            tracing::warn!(store = %address, why = %failure, "the store could not be checked");
+        }
     }
 }
 

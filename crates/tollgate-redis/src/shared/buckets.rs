@@ -19,7 +19,7 @@ use tollgate::{Moment, Nanos};
 
 use super::Home;
 use super::health::add;
-use super::lease::{self, Leases, Take};
+use super::lease::{Leases, Take};
 use super::rules::{Known, Rules};
 use crate::bucket::{Answer, Ask};
 use crate::failure::Failure;
@@ -252,7 +252,7 @@ impl<'a> Stay<'a> {
         if ask.action != Action::CheckAndSpend || ask.cost == 0 {
             return None;
         }
-        let most = lease::most(&self.rules.in_force(ask.rule)?.rule, length);
+        let most = sharing.leased(&self.rules.in_force(ask.rule)?.rule);
         (most > ask.cost).then_some((most, length))
     }
 
@@ -332,7 +332,7 @@ impl<'a> Stay<'a> {
             let range = first..first + place.len();
             first = range.end;
             let answered: Result<Vec<Answer>, &Failure> =
-                answers[range.clone()].iter().map(Result::as_ref).map(Result::copied).collect();
+                answers[range.clone()].iter().map(|it| it.as_ref().copied()).collect();
             match (answered, lease) {
                 (Ok(answered), None) => self.settle(place, &trip.rules[range], &answered),
                 (Ok(answered), Some(size)) => {

@@ -4,12 +4,11 @@
 //! It begins with what is asked for, and takes twice as much whenever it has used up what it took
 //! within the time of the lease; if it has not, what is left is lost, and it begins anew. So a
 //! bucket that is seldom asked for is decided exactly, and no server ever holds more of one than
-//! comes back within the time of a lease ([`most`]).
+//! comes back within the time of a lease.
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use parking_lot::Mutex;
-use tollgate::algorithm::gcra;
 use tollgate::store::Fingerprint;
 use tollgate::{Moment, Nanos};
 
@@ -17,14 +16,6 @@ use tollgate::{Moment, Nanos};
 const PARTS: usize = 64;
 /// How many buckets of a part can be leased at a time; others are decided exactly.
 const LEASES_MAX: usize = 4096;
-
-/// How many tokens a server takes of a bucket at most, for a lease of this length: as many as come
-/// back in that time, and no more than there are.
-pub fn most(rule: &gcra::Rule, lease: Nanos) -> u64 {
-    let (step, rate) = rule.emission_interval();
-    let tokens = lease.get().saturating_mul(rate.into()) / u128::from(step);
-    u64::try_from(tokens).unwrap_or(u64::MAX).min(rule.burst())
-}
 
 pub(super) struct Leases {
     parts: Box<[Mutex<HashMap<Fingerprint, Lease>>]>,
@@ -175,13 +166,5 @@ mod tests {
         leases.take(bucket, 1, 8, LENGTH, at(0));
         assert_eq!(leases.granted(bucket, 2, 1, LENGTH, at(0)), 1);
         assert_eq!(leases.take(bucket, 1, 8, LENGTH, at(50)), Take::Exact);
-    }
-
-    #[test]
-    fn a_server_takes_no_more_than_comes_back_in_the_time_of_a_lease() {
-        let rule = |burst, count| gcra::Rule::new(burst, count, Nanos::from_secs(1));
-        assert_eq!(rule(20_000, 10_000).map(|it| most(&it, LENGTH)), Ok(500));
-        assert_eq!(rule(100, 10_000).map(|it| most(&it, LENGTH)), Ok(100));
-        assert_eq!(rule(10, 10).map(|it| most(&it, LENGTH)), Ok(0), "less than one: exact");
     }
 }

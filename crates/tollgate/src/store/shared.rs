@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::{MemoryStore, Question};
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, gcra};
 use crate::{Moment, Nanos};
 
 /// What becomes of an ask that the shared store does not answer in time.
@@ -29,6 +29,18 @@ pub struct Sharing {
     /// For how long of a bucket's refill a process may take tokens in advance; none if every ask
     /// is to be decided by the shared store.
     pub lease: Option<Nanos>,
+}
+
+impl Sharing {
+    /// How many tokens a process takes of a bucket in advance at most, and holds: as many as come
+    /// back in the time of the lease, and no more than there are. By so many it may pass the limit
+    /// in any window, and so many may be lost in the time of a lease.
+    pub fn leased(&self, rule: &gcra::Rule) -> u64 {
+        let Some(lease) = self.lease else { return 0 };
+        let (step, rate) = rule.emission_interval();
+        let tokens = lease.get().saturating_mul(rate.into()) / u128::from(step);
+        u64::try_from(tokens).unwrap_or(u64::MAX).min(rule.burst())
+    }
 }
 
 /// `on_store_failure: local, lease: 50ms`

@@ -7,7 +7,7 @@ use tollgate::algorithm::gcra::{self, Verdict};
 use tollgate::{Moment, Nanos};
 use tollgate_redis::{Answer, Ask, Failure, Kind, Rule, Visit, slot};
 
-use crate::servers::{Blocking, Cluster, GENEROUS, START, until};
+use crate::servers::{Blocking, Cluster, START, until};
 
 const DEADLINE: Duration = Duration::from_millis(100);
 

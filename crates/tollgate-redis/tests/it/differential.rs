@@ -187,7 +187,7 @@ fn batch(
 
 #[test]
 fn the_script_and_the_engine_agree_to_the_tick_whatever_is_asked() {
-    let server = Single::start();
+    let server = Single::valkey();
     let mut decisions = 0;
     for seed in 0..10 {
         server.command(&["FLUSHALL"]);
@@ -209,7 +209,7 @@ fn the_script_and_the_engine_agree_to_the_tick_whatever_is_asked() {
 
 #[test]
 fn exact_rules_decide_as_the_engine_does_in_nanoseconds() {
-    let server = Single::start();
+    let server = Single::valkey();
     let link = Blocking::open(&server.url());
     let seed = 77;
     let mut random = Random::new(seed);

@@ -99,9 +99,11 @@ fn a_new_rule_counts_from_its_moment_but_not_from_before_the_last_write_or_after
     let (fast, slow) = (rule(100, 10, 1), rule(100, 1, 1));
     let second = |n| START.after(Nanos::from_secs(n));
     // Four seconds after all was spent: as of when the slow rule came, so many are back.
-    for (bucket, since, back) in
-        [(&b"before"[..], START.before(Nanos::from_secs(9)), 4), (b"at", second(1), 13), (b"after", second(9), 40)]
-    {
+    for (bucket, since, back) in [
+        (&b"before"[..], START.before(Nanos::from_secs(9)), 4),
+        (b"at", second(1), 13),
+        (b"after", second(9), 40),
+    ] {
         link.gcra(&[spend(bucket, &fast, 100)], Some(START));
         let ask = Ask { since, ..spend(bucket, &slow, 0) };
         assert_eq!(link.gcra(&[ask], Some(second(4)))[0].outcome.remaining, back);
@@ -151,11 +153,11 @@ fn a_rule_that_redis_rounds_never_admits_more_than_the_exact_one() {
     let mut late = 0;
     for _ in 0..500 {
         let cost = random.log_between(1, 1 << 18);
-        let seen = link.gcra(&[spend(b"r", &kept, cost)], Some(now))[0].outcome;
+        let told = link.gcra(&[spend(b"r", &kept, cost)], Some(now))[0].outcome;
         let (after, expected) = gcra::spend(&exact, tat, cost, now);
-        assert!(seen.remaining <= expected.remaining, "seed {seed}: {seen:?} {expected:?}");
-        assert!(seen.reset_in >= expected.reset_in, "seed {seed}: {seen:?} {expected:?}");
-        if seen.verdict == Verdict::Allow {
+        assert!(told.remaining <= expected.remaining, "seed {seed}: {told:?} {expected:?}");
+        assert!(told.reset_in >= expected.reset_in, "seed {seed}: {told:?} {expected:?}");
+        if told.verdict == Verdict::Allow {
             assert_eq!(expected.verdict, Verdict::Allow, "seed {seed}");
             tat = after;
         } else {

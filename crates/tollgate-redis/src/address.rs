@@ -251,8 +251,9 @@ pub(crate) struct Access {
 impl Access {
     /// Reads the files for TLS. Refuses what cannot be read or is not needed.
     pub(crate) fn new(address: &Address, tls: &Tls) -> Result<Self, AddressError> {
-        let mut settings =
-            RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_db(address.database);
+        let mut settings = RedisConnectionInfo::default()
+            .set_protocol(ProtocolVersion::RESP3)
+            .set_db(address.database);
         if let Some(user) = &address.user {
             settings = settings.set_username(user);
         }

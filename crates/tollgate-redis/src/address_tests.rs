@@ -1,5 +1,4 @@
 //! Addresses: what is read, what is refused, and what is never shown.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use super::*;
 

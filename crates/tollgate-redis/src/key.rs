@@ -60,15 +60,15 @@ fn crc16(bytes: &[u8]) -> u16 {
 
 const CRC16: [u16; 256] = {
     let mut table = [0; 256];
-    let mut index = 0;
+    let mut index: u16 = 0;
     while index < 256 {
-        let mut crc = (index as u16) << 8;
+        let mut crc = index << 8;
         let mut bit = 0;
         while bit < 8 {
             crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
             bit += 1;
         }
-        table[index] = crc;
+        table[index as usize] = crc;
         index += 1;
     }
     table

@@ -34,7 +34,7 @@ pub struct Link {
 
 enum Routes {
     One(Arc<Node>),
-    Many(Cluster),
+    Many(Box<Cluster>),
 }
 
 /// How one batch is decided.
@@ -86,7 +86,9 @@ impl Link {
                 Finder::Sentinels(access, address.hosts().to_vec(), service.clone())
             }
             Layout::Cluster => {
-                return Ok(Self { routes: Routes::Many(Cluster::start(address, access, listener)) });
+                return Ok(Self {
+                    routes: Routes::Many(Box::new(Cluster::start(address, access, listener))),
+                });
             }
         };
         Ok(Self { routes: Routes::One(Arc::new(Node::start(finder, listener))) })
@@ -224,7 +226,9 @@ impl Link {
             let batches = match self.batches(calls, waiting, replies).await {
                 Ok(batches) => batches,
                 Err((failure, waiting)) => {
-                    waiting.iter().for_each(|errand| replies[errand.call] = Err(failure.clone()));
+                    for errand in waiting {
+                        replies[errand.call] = Err(failure.clone());
+                    }
                     return;
                 }
             };
@@ -290,7 +294,9 @@ impl Link {
             Ok(values) => values,
             Err(failure) => {
                 self.is_stale();
-                batch.errands.iter().for_each(|e| replies[e.call] = Err(failure.clone()));
+                for errand in batch.errands {
+                    replies[errand.call] = Err(failure.clone());
+                }
                 return false;
             }
         };
@@ -300,7 +306,8 @@ impl Link {
                 replies[errand.call] = Ok(value);
                 continue;
             };
-            let place = || error.details().and_then(|text| text.split(' ').nth(1)).map(str::to_owned);
+            let place =
+                || error.details().and_then(|text| text.split(' ').nth(1)).map(str::to_owned);
             match error.kind() {
                 Some(ServerErrorKind::NoScript) => {
                     waiting.push(Errand { must_load: true, ..errand });

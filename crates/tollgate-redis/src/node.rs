@@ -318,7 +318,9 @@ async fn primary_of(sentinel: Client, service: &str) -> Result<(String, u16), Fa
                 _ => None,
             };
             let port = text(items.get(1)).and_then(|port| port.parse().ok());
-            text(items.first()).zip(port).ok_or_else(|| crate::bucket::nonsense(&Value::Array(items)))
+            text(items.first())
+                .zip(port)
+                .ok_or_else(|| crate::bucket::nonsense(&Value::Array(items)))
         }
         other => Err(crate::bucket::nonsense(&other)),
     }

@@ -53,10 +53,18 @@ impl Call for Request<'_> {
                 to.arg("insert").arg(quota).arg(usage);
                 to.arg(length / NANOS_PER_SEC).arg(length % NANOS_PER_SEC).arg(word(unit));
             }
-            quota::Ask::Query => drop(to.arg("query")),
-            quota::Ask::Touch => drop(to.arg("touch")),
-            quota::Ask::Purge => drop(to.arg("purge")),
-            quota::Ask::AmendQuota(amend, value) => drop(to.arg("quota").arg(how(amend)).arg(value)),
+            quota::Ask::Query => {
+                to.arg("query");
+            }
+            quota::Ask::Touch => {
+                to.arg("touch");
+            }
+            quota::Ask::Purge => {
+                to.arg("purge");
+            }
+            quota::Ask::AmendQuota(amend, value) => {
+                to.arg("quota").arg(how(amend)).arg(value);
+            }
             quota::Ask::AmendLifetime(amend, value) => {
                 to.arg("lifetime").arg(how(amend)).arg(value);
             }

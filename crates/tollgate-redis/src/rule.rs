@@ -148,8 +148,6 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
     use tollgate_testkit::random::Random;
 
     use super::*;

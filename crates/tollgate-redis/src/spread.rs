@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::{Pipeline, Value};
-use tokio::time::{sleep, timeout};
-use tollgate::Moment;
+use tokio::time::sleep;
 use tollgate::algorithm::book::Action;
 use tollgate::algorithm::gcra::Verdict;
+use tollgate::{Clock, Moment, Nanos};
 
 use crate::bucket::{Answer, Ask, integers, nonsense, write_moment};
 use crate::failure::Failure;
@@ -30,8 +30,6 @@ pub const RESERVATION_LIFETIME: Duration = Duration::from_secs(1);
 /// How long a transaction waits at first before it tries again, and at most.
 const WAIT_MIN: Duration = Duration::from_micros(100);
 const WAIT_MAX: Duration = Duration::from_millis(4);
-/// How long it is tried to give back what a transaction holds that ran out of time.
-const GIVE_BACK_MAX: Duration = RESERVATION_LIFETIME;
 
 /// What the script answers to a hold.
 const BUSY: u64 = 0;
@@ -44,23 +42,20 @@ pub(crate) async fn decide(
     asks: &[Ask<'_>],
     visit: &Visit,
 ) -> Result<Vec<Answer>, Failure> {
-    let mut is_held = false;
-    let trying = async {
-        let mut wait = WAIT_MIN;
-        loop {
-            match attempt(link, asks, visit).await {
-                Ok(Some(answers)) => return Ok(answers),
-                Ok(None) => is_held = true,
-                Err(failure) => return Err(failure),
-            }
-            sleep(jitter(wait)).await;
-            wait = (wait * 2).min(WAIT_MAX);
+    let clock = Clock::start();
+    let end = clock.now().after(Nanos::from(visit.within));
+    let mut wait = WAIT_MIN;
+    loop {
+        let attempt = Attempt { link, asks, now: visit.now, clock, end };
+        if let Some(answers) = attempt.run().await? {
+            return Ok(answers);
         }
-    };
-    match timeout(visit.within, trying).await {
-        Ok(decided) => decided,
-        Err(_) if is_held => Err(Failure::Held),
-        Err(_) => Err(Failure::Timeout),
+        wait = jitter(wait.min(WAIT_MAX));
+        if attempt.left() <= wait {
+            return Err(Failure::Held);
+        }
+        sleep(wait).await;
+        wait *= 3;
     }
 }
 
@@ -70,56 +65,56 @@ fn jitter(wait: Duration) -> Duration {
     wait * (512 + random) / 1024
 }
 
-/// One attempt; nothing if a bucket is held by another transaction.
-async fn attempt(
-    link: &Link,
-    asks: &[Ask<'_>],
-    visit: &Visit,
-) -> Result<Option<Vec<Answer>>, Failure> {
-    let transaction = format!("{:016x}", number());
-    let mut parts = parts(asks, &transaction, visit.now);
-    let mut replies = Vec::new();
-    link.call(&parts, visit.within, &mut replies).await;
-    let held: Vec<_> = parts.iter().zip(&replies).map(|(part, reply)| part.read(reply)).collect();
-    let failure = held.iter().find_map(|held| held.as_ref().err().cloned());
-    let is = |status| held.iter().flatten().any(|held| held.status == status);
+/// One attempt to hold all buckets of a transaction.
+struct Attempt<'a> {
+    link: &'a Link,
+    asks: &'a [Ask<'a>],
+    now: Option<Moment>,
+    clock: Clock,
+    end: Moment,
+}
 
-    let mut answers = vec![None; asks.len()];
-    let is_allowed = failure.is_none() && !is(BUSY) && !is(DENIED);
-    for (part, held) in parts.iter_mut().zip(&held) {
-        let Ok(held) = held else { continue };
-        for ((&place, answer), ask) in part.places.iter().zip(&held.answers).zip(&mut part.asks) {
-            answers[place] = Some(*answer);
-            // What was not taken is not kept either.
-            if answer.outcome.verdict != Verdict::Allow {
-                (ask.action, ask.cost) = (Action::CheckOnly, 0);
+impl Attempt<'_> {
+    /// How much time there is left.
+    fn left(&self) -> Duration {
+        self.end.since(self.clock.now()).into()
+    }
+
+    /// The answers; nothing if a bucket is held by another transaction.
+    async fn run(&self) -> Result<Option<Vec<Answer>>, Failure> {
+        let transaction = format!("{:016x}", number());
+        let mut parts = parts(self.asks, &transaction, self.now);
+        let mut replies = Vec::new();
+        // What is held must be let go of in time too.
+        self.link.call(&parts, self.left() / 2, &mut replies).await;
+        let held: Vec<_> =
+            parts.iter().zip(&replies).map(|(part, reply)| part.read(reply)).collect();
+        let failure = held.iter().find_map(|held| held.as_ref().err().cloned());
+        let is = |status| held.iter().flatten().any(|held| held.status == status);
+        let is_allowed = failure.is_none() && !is(BUSY) && !is(DENIED);
+        let mut answers = vec![None; self.asks.len()];
+        for (part, held) in parts.iter_mut().zip(&held) {
+            part.step = if is_allowed { "keep" } else { "drop" };
+            if let Ok(held) = held {
+                part.tell(held, &mut answers);
             }
         }
-    }
-    for part in &mut parts {
-        part.step = if is_allowed { "keep" } else { "drop" };
-    }
-    if !is_allowed {
-        // Also where nobody knows whether it was held.
-        let mut index = 0;
-        parts.retain(|_| {
-            index += 1;
-            !matches!(&held[index - 1], Ok(held) if held.status != DONE)
-        });
-    }
-    let within = if is_allowed { visit.within } else { GIVE_BACK_MAX };
-    link.call(&parts, within, &mut replies).await;
-    match failure {
-        Some(failure) => return Err(failure),
-        None if is(BUSY) => return Ok(None),
-        None if !is_allowed => {}
-        None => {
-            for (part, reply) in parts.iter().zip(&replies) {
-                part.read(reply)?;
+        // What is not known to be held may be, unless it was said not to be.
+        let mut known = held.iter();
+        parts.retain(|_| !matches!(known.next(), Some(Ok(held)) if held.status != DONE));
+        self.link.call(&parts, self.left(), &mut replies).await;
+        match failure {
+            Some(failure) => return Err(failure),
+            None if is(BUSY) => return Ok(None),
+            None if !is_allowed => {}
+            None => {
+                for (part, reply) in parts.iter().zip(&replies) {
+                    part.read(reply)?;
+                }
             }
         }
+        Ok(answers.into_iter().collect())
     }
-    Ok(answers.into_iter().collect())
 }
 
 /// What is asked of the buckets of one slot.
@@ -154,6 +149,17 @@ fn parts<'a>(asks: &[Ask<'a>], transaction: &'a str, now: Option<Moment>) -> Vec
 }
 
 impl Part<'_> {
+    /// Puts the answers where they belong, and forgets about asking for what was not taken: it is
+    /// not to be kept either.
+    fn tell(&mut self, held: &Held, answers: &mut [Option<Answer>]) {
+        for ((&place, answer), ask) in self.places.iter().zip(&held.answers).zip(&mut self.asks) {
+            answers[place] = Some(*answer);
+            if answer.outcome.verdict != Verdict::Allow {
+                (ask.action, ask.cost) = (Action::CheckOnly, 0);
+            }
+        }
+    }
+
     fn read(&self, reply: &Result<Value, Failure>) -> Result<Held, Failure> {
         let reply = reply.as_ref().map_err(Clone::clone)?;
         match integers(reply).as_deref() {

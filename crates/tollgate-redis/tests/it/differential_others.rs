@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use tollgate::algorithm::Change;
 use tollgate::algorithm::average::{self, AverageCell};
 use tollgate::algorithm::quota::{self, Amend, QuotaCell, Unit};
-use tollgate::algorithm::Change;
 use tollgate::{Moment, Nanos};
 use tollgate_redis::{AverageAsk, QuotaAsk, Visit};
 use tollgate_testkit::random::Random;
@@ -25,14 +25,15 @@ fn apply<C: Copy>(cells: &mut HashMap<usize, C>, key: usize, change: Change<C>) 
 
 #[test]
 fn an_average_is_the_same_double_in_redis_and_in_the_engine() {
-    let server = Single::start();
+    let server = Single::valkey();
     let link = Blocking::open(&server.url());
     let seed = 5;
     let mut random = Random::new(seed);
     let mut rules = Vec::new();
     for _ in 0..16 {
-        let limit = random.log_between(1, 1 << 20) as f64 / 16.0;
-        let period = random.log_between(1, 1 << 30) as f64 / 1_024.0;
+        let mut number =
+            |bits| f64::from(u32::try_from(random.log_between(1, 1_u64 << bits)).unwrap());
+        let (limit, period) = (number(20) / 16.0, number(30) / 1_024.0);
         rules.push(average::Rule::new(limit, period, random.chance(1, 2)).unwrap());
     }
     let mut cells: HashMap<usize, AverageCell> = HashMap::new();
@@ -41,17 +42,19 @@ fn an_average_is_the_same_double_in_redis_and_in_the_engine() {
         let keys: Vec<_> = (0..BATCH).map(|_| random.index(32)).collect();
         let names: Vec<_> = keys.iter().map(ToString::to_string).collect();
         let ask = |(name, key): (&'_ String, &usize)| (name.clone(), rules[key % rules.len()]);
-        let named: Vec<_> = names.iter().zip(&keys).map(ask).collect();
-        let asks: Vec<_> =
-            named.iter().map(|(key, rule)| AverageAsk { key: key.as_bytes(), rule: *rule }).collect();
+        let uses: Vec<_> = names.iter().zip(&keys).map(ask).collect();
+        let asks: Vec<_> = uses
+            .iter()
+            .map(|(key, rule)| AverageAsk { key: key.as_bytes(), rule: *rule })
+            .collect();
         let visit = Visit { within: GENEROUS, now: Some(now) };
         link.wait(link.link.average(&asks, &visit, &mut answers));
         for ((key, ask), answer) in keys.iter().zip(&asks).zip(&answers) {
             let (expected, change) = average::use_once(&ask.rule, cells.get(key).copied(), now);
             apply(&mut cells, *key, change);
-            let seen = answer.as_ref().unwrap().outcome;
-            assert_eq!(seen.rate.to_bits(), expected.rate.to_bits(), "seed {seed}: {ask:?}");
-            assert_eq!(seen.over, expected.over, "seed {seed}: {ask:?}");
+            let told = answer.as_ref().unwrap().outcome;
+            assert_eq!(told.rate.to_bits(), expected.rate.to_bits(), "seed {seed}: {ask:?}");
+            assert_eq!(told.over, expected.over, "seed {seed}: {ask:?}");
         }
         let back = random.chance(1, 20);
         let step = Nanos::new(u128::from(random.log_between(1, 1 << 26)) * 1_000);
@@ -87,7 +90,7 @@ fn request(random: &mut Random) -> quota::Ask {
 
 #[test]
 fn a_quota_is_the_same_to_the_last_of_64_bits_in_redis_and_in_the_engine() {
-    let server = Single::start();
+    let server = Single::valkey();
     let link = Blocking::open(&server.url());
     let seed = 6;
     let mut random = Random::new(seed);
@@ -106,8 +109,8 @@ fn a_quota_is_the_same_to_the_last_of_64_bits_in_redis_and_in_the_engine() {
             let before = cells.get(key).copied();
             let (expected, change) = quota::answer(before, &ask.ask, now);
             apply(&mut cells, *key, change);
-            let seen = answer.as_ref().unwrap().outcome;
-            assert_eq!(seen, expected, "seed {seed}: {ask:?} of {before:?} at {now:?}");
+            let told = answer.as_ref().unwrap().outcome;
+            assert_eq!(told, expected, "seed {seed}: {ask:?} of {before:?} at {now:?}");
         }
         if random.chance(1, 2) {
             now = now.after(Nanos::new(u128::from(random.log_between(1, 1 << 24)) * 1_000));

@@ -6,6 +6,7 @@ mod conformance;
 mod differential;
 mod differential_others;
 mod failures;
+mod secure;
 mod servers;
 mod startup;
 mod values;

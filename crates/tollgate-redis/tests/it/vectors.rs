@@ -39,8 +39,7 @@ fn the_recorded_gcra_steps_at_whole_microseconds_hold() {
         let debt = tat.saturating_sub(now) / MICRO * rule.emission_interval().1;
         let value = format!("{} {debt} {rule}", now / MICRO);
         server.command(&["SET", &key, &value, "PX", "60000"]);
-        let action =
-            if step["op"] == "refund" { Action::Refund } else { Action::CheckAndSpend };
+        let action = if step["op"] == "refund" { Action::Refund } else { Action::CheckAndSpend };
         let ask = ask(b"v", &rule, action, number(step, "cost"));
         let outcome = link.gcra(&[ask], Some(Moment::from_nanos(now)))[0].outcome;
         let allowed = outcome.verdict == Verdict::Allow;

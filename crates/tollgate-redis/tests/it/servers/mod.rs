@@ -21,6 +21,9 @@ pub(crate) const GENEROUS: Duration = Duration::from_secs(10);
 /// How long to wait before looking again.
 const LOOK_AGAIN: Duration = Duration::from_millis(3);
 
+/// How often a server is started on another port because it could not have the first.
+const STARTS_MAX: usize = 8;
+
 /// The moment at which virtual time begins.
 pub(crate) const START: Moment = Moment::from_nanos(1_700_000_000_000_000_000);
 
@@ -51,11 +54,8 @@ pub(crate) fn free_port() -> u16 {
 /// An empty directory of its own.
 pub(crate) fn directory() -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let name = format!(
-        "tollgate-redis-{}-{}",
-        std::process::id(),
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    );
+    let name =
+        format!("tollgate-redis-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let path = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&path).unwrap();
     path
@@ -79,22 +79,37 @@ impl Single {
         Self::of("redis-server", args)
     }
 
-    /// Starts any program that understands the options of `redis-server`.
-    pub(crate) fn of(program: &'static str, args: &[&str]) -> Self {
-        let (port, directory) = (free_port(), directory());
-        let args: Vec<_> = args.iter().map(|&arg| arg.to_owned()).collect();
-        let child = spawn(program, port, &directory, &args);
-        let server = Self { port, directory, program, args, child };
-        server.until_up();
-        server
+    /// Valkey where it is installed.
+    pub(crate) fn valkey() -> Self {
+        let is_there = Command::new("valkey-server").arg("--version").output().is_ok();
+        Self::of(if is_there { "valkey-server" } else { "redis-server" }, &[])
     }
 
-    fn until_up(&self) {
+    /// Starts any program that understands the options of `redis-server`.
+    pub(crate) fn of(program: &'static str, args: &[&str]) -> Self {
+        let args: Vec<_> = args.iter().map(|&arg| arg.to_owned()).collect();
+        for _ in 0..STARTS_MAX {
+            let (port, directory) = (free_port(), directory());
+            let child = spawn(program, port, &directory, &args);
+            let mut server = Self { port, directory, program, args: args.clone(), child };
+            // Somebody else may have taken the port, or the one for talk within a cluster.
+            if server.is_up() {
+                return server;
+            }
+        }
+        panic!("{program} {args:?} does not start");
+    }
+
+    /// Waits until it answers; false if it ended instead.
+    fn is_up(&mut self) -> bool {
+        let mut has_ended = false;
         until(&format!("{} on {}", self.program, self.port), || {
+            has_ended = self.child.try_wait().unwrap().is_some();
             let pong = self.try_command(&["PING"]);
             // One that wants a password is up too.
-            pong.map_or_else(|error| error.code().is_some(), |_| true)
+            has_ended || pong.map_or_else(|error| error.code().is_some(), |_| true)
         });
+        !has_ended
     }
 
     /// Ends it as a power cut would.
@@ -106,7 +121,7 @@ impl Single {
     /// Starts it again on the same port, with what it had saved.
     pub(crate) fn restart(&mut self) {
         self.restart_at_once();
-        self.until_up();
+        assert!(self.is_up(), "{} does not start again", self.program);
     }
 
     pub(crate) fn restart_at_once(&mut self) {
@@ -194,6 +209,11 @@ pub(crate) struct Blocking {
 
 impl Blocking {
     pub(crate) fn open(url: &str) -> Self {
+        Self::with(|| open(url))
+    }
+
+    /// The link that `make` makes where tasks can be started.
+    pub(crate) fn with(make: impl FnOnce() -> Link) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let handle = runtime.handle().clone();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -201,7 +221,7 @@ impl Blocking {
             let _ = runtime.block_on(stopped);
         });
         let entered = handle.enter();
-        let link = open(url);
+        let link = make();
         drop(entered);
         Self { link, handle, stop: Some(stop), thread: Some(thread) }
     }

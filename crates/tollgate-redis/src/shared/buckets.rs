@@ -267,7 +267,7 @@ impl<'a> Stay<'a> {
                 true
             }
             Take::Fetch(_) => {
-                self.store.leases.refused(bucket);
+                self.store.leases.postpone(bucket);
                 false
             }
             Take::Exact => false,

@@ -108,6 +108,13 @@ impl Leases {
         lease.left
     }
 
+    /// More are not taken this time.
+    pub(super) fn postpone(&self, bucket: Fingerprint) {
+        if let Some(lease) = self.part(bucket).get_mut(&bucket) {
+            lease.is_fetching = false;
+        }
+    }
+
     /// There were not as many tokens, or nobody knows.
     pub(super) fn refused(&self, bucket: Fingerprint) {
         if let Some(lease) = self.part(bucket).get_mut(&bucket) {

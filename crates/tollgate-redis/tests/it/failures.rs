@@ -270,3 +270,20 @@ fn a_primary_that_dies_is_replaced_by_the_one_that_the_sentinels_chose() {
     assert_eq!(answer.outcome.verdict, Verdict::Allow);
     assert_eq!(answer.outcome.remaining, 98, "what the replica had is still spent");
 }
+
+#[test]
+fn a_planned_failover_is_followed_and_spends_nothing_twice() {
+    let servers = Sentinel::start();
+    let link = Blocking::open(&servers.url());
+    assert_eq!(ask(&link, b"a", GENEROUS).unwrap().outcome.remaining, 99);
+    for replica in &servers.servers[..2] {
+        until("a replica that has it", || replica.text(&["DBSIZE"]) == "1");
+    }
+    let old = servers.servers.last().unwrap();
+    until("a failover", || servers.fail_over().is_ok());
+    until("an old primary that follows", || {
+        old.text(&["INFO", "replication"]).contains("role:slave")
+    });
+    until("an answer from the new primary", || ask(&link, b"b", DEADLINE).is_ok());
+    assert_eq!(ask(&link, b"a", GENEROUS).unwrap().outcome.remaining, 98);
+}

@@ -47,6 +47,11 @@ impl Sentinel {
         all
     }
 
+    /// Has another server made the primary, while the old one lives.
+    pub(crate) fn fail_over(&self) -> redis::RedisResult<redis::Value> {
+        command(&url(self.sentinels[0].port), &["SENTINEL", "FAILOVER", SERVICE])
+    }
+
     pub(crate) fn url(&self) -> String {
         let ports = self.sentinels.iter().map(|watcher| format!("127.0.0.1:{}", watcher.port));
         format!("redis+sentinel://{}/{SERVICE}", ports.collect::<Vec<_>>().join(","))

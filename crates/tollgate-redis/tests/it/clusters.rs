@@ -202,7 +202,7 @@ fn a_dead_primary_fails_its_own_asks_only_and_its_replica_takes_over() {
     let [a, b, _] = apart();
     let rule = rule(1_000);
     assert_eq!(ask(&link, &a, &rule).unwrap().outcome.remaining, 999);
-    until("a replica that has it", || cluster.servers[3].text(&["DBSIZE"]) == "1");
+    until("a replica that has it", || cluster.servers[3].says(&["DBSIZE"], "1"));
     cluster.servers[0].kill();
     let mut answers = Vec::new();
     let asks = [spend(&a, &rule, 1), Ask { joined: false, ..spend(&b, &rule, 1) }];

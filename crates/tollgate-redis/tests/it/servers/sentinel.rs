@@ -33,7 +33,7 @@ impl Sentinel {
         let servers = vec![replica(), replica(), primary];
         for server in &servers[..2] {
             until("a replica that follows", || {
-                server.text(&["INFO", "replication"]).contains("master_link_status:up")
+                server.says(&["INFO", "replication"], "master_link_status:up")
             });
         }
         let sentinels: Vec<_> = (0..3).map(|_| watch(&port)).collect();

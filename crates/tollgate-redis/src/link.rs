@@ -219,10 +219,8 @@ impl Link {
     /// node says it did not run is sent again.
     async fn rounds<C: Call>(&self, calls: &[C], replies: &mut [Result<Value, Failure>]) {
         let mut waiting: Vec<_> = (0..calls.len()).map(Errand::new).collect();
-        for _ in 0..ROUNDS_MAX {
-            if waiting.is_empty() {
-                return;
-            }
+        let mut rounds = 0;
+        while !waiting.is_empty() && rounds < ROUNDS_MAX {
             let batches = match self.batches(calls, waiting, replies).await {
                 Ok(batches) => batches,
                 Err((failure, waiting)) => {
@@ -240,7 +238,10 @@ impl Link {
                 is_moving |= self.sort(batch, answer, &mut waiting, replies);
             }
             if is_moving {
+                // However long it takes: the deadline ends it.
                 sleep(TRY_AGAIN).await;
+            } else {
+                rounds += 1;
             }
         }
         for errand in waiting {

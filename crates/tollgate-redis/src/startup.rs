@@ -87,7 +87,7 @@ redis.call('PUBLISH', 'tollgate:changed', '')
 return 1";
 
 const PERMISSIONS: &str = "the user may not do all that is needed: allow EVALSHA, SCRIPT LOAD, \
-    TIME, GET, SET, DEL and PUBLISH on ~tollgate:* and &tollgate:changed";
+    TIME, GET, SET, DEL, PUBLISH and SUBSCRIBE on ~tollgate:* and &tollgate:changed";
 
 fn version(info: &Value) -> Option<String> {
     let Some(text) = text(info) else {

@@ -114,7 +114,7 @@ local function read(key, rule, rate, depth, since, now)
   for i = #bucket.held, 1, -1 do
     if now - bucket.held[i].taken >= LIFETIME then
       give_back(bucket, table.remove(bucket.held, i))
-      bucket.dirty = true
+      bucket.dirty, bucket.gained = true, true
     end
   end
   return bucket

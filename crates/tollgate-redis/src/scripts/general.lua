@@ -24,7 +24,7 @@ for _, bucket in ipairs(buckets) do
   end
   if bucket.dirty or bucket.debt ~= debt then
     write(bucket, spare)
-    if bucket.debt < debt then publish(bucket) end
+    if bucket.gained or bucket.debt < debt then publish(bucket) end
   end
 end
 return answer

@@ -71,14 +71,14 @@ if step == 'hold' then
   if busy then answer[2] = 0 elseif denied then answer[2] = 1 end
 end
 for _, bucket in ipairs(buckets) do
-  local gained = false
+  local gained = bucket.gained
   if step == 'keep' then
-    gained = keep(bucket)
+    gained = keep(bucket) or gained
   elseif step == 'drop' then
     local held = release(bucket)
     if held then
       give_back(bucket, held)
-      gained = held.ticks > 0
+      gained = gained or held.ticks > 0
     end
   elseif answer[2] == 2 then
     hold(bucket)

@@ -196,13 +196,42 @@ fn a_slot_that_moves_takes_its_buckets_along_and_nothing_is_spent_twice() {
 }
 
 #[test]
+fn a_transaction_waits_for_buckets_that_are_half_way_to_another_node() {
+    let cluster = Cluster::start();
+    let link = Blocking::open(&cluster.url());
+    let [a, _, _] = apart();
+    let slot_of = |name: &[u8]| slot(&Kind::Bucket.key(name));
+    let mut names = (0..1_000_000).map(|n| format!("n{n}").into_bytes());
+    let b = names.find(|name| slot_of(name) == slot_of(&a)).unwrap();
+    let rule = rule(10);
+    let both = [spend(&a, &rule, 1), spend(&b, &rule, 1)];
+    link.gcra(&both, None);
+    let (from, to) = (&cluster.servers[0], &cluster.servers[1]);
+    let (number, port) = (slot_of(&a).to_string(), to.port.to_string());
+    to.command(&["CLUSTER", "SETSLOT", &number, "IMPORTING", &cluster.id(0)]);
+    from.command(&["CLUSTER", "SETSLOT", &number, "MIGRATING", &cluster.id(1)]);
+    let migrate = |name: &[u8]| {
+        let key = String::from_utf8(Kind::Bucket.key(name)).unwrap();
+        from.command(&["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]);
+    };
+    migrate(&a);
+    let mut answers = Vec::new();
+    link.wait(link.link.gcra(&both, &Visit::within(DEADLINE), &mut answers));
+    assert!(answers.iter().all(|answer| *answer == Err(Failure::Timeout)), "{answers:?}");
+    migrate(&b);
+    let answers = link.gcra(&both, None);
+    let remaining = [0, 1].map(|index: usize| answers[index].outcome.remaining);
+    assert_eq!(remaining, [8, 8], "what was not run was not spent");
+}
+
+#[test]
 fn a_dead_primary_fails_its_own_asks_only_and_its_replica_takes_over() {
     let mut cluster = Cluster::start();
     let link = Blocking::open(&cluster.url());
     let [a, b, _] = apart();
     let rule = rule(1_000);
     assert_eq!(ask(&link, &a, &rule).unwrap().outcome.remaining, 999);
-    until("a replica that has it", || cluster.servers[3].text(&["DBSIZE"]) == "1");
+    until("a replica that has it", || cluster.servers[3].says(&["DBSIZE"], "1"));
     cluster.servers[0].kill();
     let mut answers = Vec::new();
     let asks = [spend(&a, &rule, 1), Ask { joined: false, ..spend(&b, &rule, 1) }];

@@ -89,7 +89,7 @@ fn a_replica_is_read_only_until_it_is_not() {
     let primary = Single::start();
     let replica = Single::with(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
     until("a replica that follows", || {
-        replica.text(&["INFO", "replication"]).contains("master_link_status:up")
+        replica.says(&["INFO", "replication"], "master_link_status:up")
     });
     let link = Blocking::open(&replica.url());
     assert_eq!(ask(&link, b"a", GENEROUS).unwrap_err(), Failure::ReadOnly);
@@ -262,11 +262,26 @@ fn a_primary_that_dies_is_replaced_by_the_one_that_the_sentinels_chose() {
     let link = Blocking::open(&servers.url());
     assert_eq!(ask(&link, b"a", GENEROUS).unwrap().outcome.remaining, 99);
     for replica in &servers.servers[..2] {
-        until("a replica that has it", || replica.text(&["DBSIZE"]) == "1");
+        until("a replica that has it", || replica.says(&["DBSIZE"], "1"));
     }
     servers.servers.last_mut().unwrap().kill();
     until("an answer from the new primary", || ask(&link, b"b", DEADLINE).is_ok());
     let answer = ask(&link, b"a", GENEROUS).unwrap();
     assert_eq!(answer.outcome.verdict, Verdict::Allow);
     assert_eq!(answer.outcome.remaining, 98, "what the replica had is still spent");
+}
+
+#[test]
+fn a_planned_failover_is_followed_and_spends_nothing_twice() {
+    let servers = Sentinel::start();
+    let link = Blocking::open(&servers.url());
+    assert_eq!(ask(&link, b"a", GENEROUS).unwrap().outcome.remaining, 99);
+    for replica in &servers.servers[..2] {
+        until("a replica that has it", || replica.says(&["DBSIZE"], "1"));
+    }
+    let old = servers.servers.last().unwrap();
+    until("a failover", || servers.fail_over().is_ok());
+    until("an old primary that follows", || old.says(&["INFO", "replication"], "role:slave"));
+    until("an answer from the new primary", || ask(&link, b"b", DEADLINE).is_ok());
+    assert_eq!(ask(&link, b"a", GENEROUS).unwrap().outcome.remaining, 98);
 }

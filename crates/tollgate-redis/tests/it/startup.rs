@@ -5,7 +5,7 @@ use crate::servers::{Blocking, GENEROUS, Single};
 fn warnings(url: &str) -> String {
     let link = Blocking::open(url);
     let warnings = link.wait(link.link.check(GENEROUS)).unwrap();
-    warnings.iter().map(|warning| format!("{warning}\n")).collect()
+    warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

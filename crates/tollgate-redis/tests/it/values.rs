@@ -68,6 +68,18 @@ fn after_ten_thousand_decisions_no_key_is_without_a_lifetime() {
             .collect();
         link.gcra(&asks, None);
     }
+    let visit = Visit::within(GENEROUS);
+    for number in 0..100_u8 {
+        let (key, mut answers) = ([number], Vec::new());
+        let (ttl, unit) = (u64::MAX, Unit::Seconds);
+        let ask = quota::Ask::Insert { quota: 10, usage: 1, ttl, unit };
+        link.wait(link.link.quota(&[QuotaAsk { key: &key, ask }], &visit, &mut answers));
+        assert!(answers[0].is_ok(), "{answers:?}");
+        let rule = tollgate::algorithm::average::Rule::new(5.0, 1e9, number % 2 == 0).unwrap();
+        let mut answers = Vec::new();
+        link.wait(link.link.average(&[AverageAsk { key: &key, rule }], &visit, &mut answers));
+        assert!(answers[0].is_ok(), "{answers:?}");
+    }
     let script = "local n = 0 for _, k in ipairs(redis.call('KEYS', '*')) do \
                   if redis.call('PTTL', k) < 0 then return k end n = n + 1 end return n";
     let keys: u64 = server.text(&["EVAL", script, "0"]).parse().unwrap_or_else(|key| {

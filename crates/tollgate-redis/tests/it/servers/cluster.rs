@@ -44,13 +44,11 @@ impl Cluster {
     /// Waits until every slot is served and every replica follows.
     pub(crate) fn until_whole(&self) {
         for server in &self.servers {
-            until("a whole cluster", || {
-                server.text(&["CLUSTER", "INFO"]).contains("cluster_state:ok")
-            });
+            until("a whole cluster", || server.says(&["CLUSTER", "INFO"], "cluster_state:ok"));
         }
         for replica in &self.servers[PRIMARIES..] {
             until("a replica that follows", || {
-                replica.text(&["INFO", "replication"]).contains("master_link_status:up")
+                replica.says(&["INFO", "replication"], "master_link_status:up")
             });
         }
     }

@@ -146,6 +146,11 @@ impl Single {
         command(&self.url(), words)
     }
 
+    /// Whether its answer has this in it; not, if it breaks off the connection.
+    pub(crate) fn says(&self, words: &[&str], expected: &str) -> bool {
+        self.try_command(words).is_ok_and(|answer| text(answer).contains(expected))
+    }
+
     pub(crate) fn text(&self, words: &[&str]) -> String {
         text(self.command(words))
     }

@@ -33,7 +33,7 @@ impl Sentinel {
         let servers = vec![replica(), replica(), primary];
         for server in &servers[..2] {
             until("a replica that follows", || {
-                server.text(&["INFO", "replication"]).contains("master_link_status:up")
+                server.says(&["INFO", "replication"], "master_link_status:up")
             });
         }
         let sentinels: Vec<_> = (0..3).map(|_| watch(&port)).collect();
@@ -45,6 +45,11 @@ impl Sentinel {
             });
         }
         all
+    }
+
+    /// Has another server made the primary, while the old one lives.
+    pub(crate) fn fail_over(&self) -> redis::RedisResult<redis::Value> {
+        command(&url(self.sentinels[0].port), &["SENTINEL", "FAILOVER", SERVICE])
     }
 
     pub(crate) fn url(&self) -> String {

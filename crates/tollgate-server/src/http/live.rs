@@ -16,10 +16,11 @@ use parking_lot::Mutex;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tollgate::Moment;
 
+use super::activity::Busy;
 use super::address::{self, InPath};
 use super::app::{App, Inside};
 use super::body;
-use super::connection::{Busy, Caller};
+use super::connection::Caller;
 use super::decide::Answer;
 use super::problem::{self, Problem};
 use super::tokens::Tokens;

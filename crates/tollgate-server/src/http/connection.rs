@@ -27,7 +27,7 @@ use tower::Service;
 
 use super::activity::{Activity, Hearing};
 use super::app::App;
-use super::wire::{End, Failed, Wire};
+use super::wire::{Discard, End, Failed, Wire};
 use super::{route, tls};
 use crate::transport::{Guest, LINGER, QUIET, Street, UNDERWAY_BYTES_MAX};
 
@@ -51,6 +51,7 @@ pub(super) struct Connections {
     pub(super) app: Arc<App>,
     pub(super) router: Router,
     pub(super) street: Street,
+    pub(super) discard: Discard,
 }
 
 /// Who is at the other end.
@@ -135,7 +136,7 @@ impl Connections {
         if ended != Ended::Done {
             tracing::debug!(door = "http", source = %guest.source(), ?ended, "connection ended");
         }
-        wire.close().await;
+        wire.close(&self.discard).await;
     }
 
     async fn talk(self: &Rc<Self>, wire: &Rc<Wire>, guest: &Rc<Guest>) -> Ended {
@@ -303,8 +304,8 @@ impl Connections {
 
     async fn answer(&self, mut request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let _in_hand = peer.activity.begin();
-        let is_http1 = request.version() <= Version::HTTP_11;
         let hearing = Hearing::begin(&peer.activity, &self.street.time);
+        let is_http1 = request.version() <= Version::HTTP_11;
         let certificate = peer.certificate.as_deref();
         let mut response = match route::admit(&self.app, &request, certificate, peer.is_tls) {
             Ok(name) => {

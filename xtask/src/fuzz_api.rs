@@ -1,5 +1,6 @@
 //! `cargo xtask fuzz-api`: asks a server everything that its own document allows, and much that it
-//! does not, with schemathesis. What it answers has to be what the document says.
+//! does not, with schemathesis. What it answers has to be what the document says: to anybody where
+//! there are no tokens, and where there are, to who may do all and to who may only decide.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -29,6 +30,23 @@ const CONFIG: &str = r#"
 expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429"]
 "#;
 
+/// The tokens of a server that has some, as in its environment.
+const TOKENS: &str = "ops admin a-token-that-may-do-all;app decide a-token-that-may-decide";
+
+/// Who asks.
+const PASSES: [Pass; 3] = [
+    Pass { about: "anybody, where there are no tokens", token: None },
+    Pass { about: "the role admin", token: Some("a-token-that-may-do-all") },
+    Pass { about: "the role decide", token: Some("a-token-that-may-decide") },
+];
+
+struct Pass {
+    about: &'static str,
+    /// With it, schemathesis also takes it away and sends a wrong one: both have to be refused
+    /// wherever the document says that one is needed.
+    token: Option<&'static str>,
+}
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// How many requests are made up for each route and kind
@@ -46,18 +64,32 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     // The profile of the tests: optimised, and a number that overflows is found.
     let build = ["build", "--quiet", "--profile", "test", "--locked", "--package", "tollgate-cli"];
     run_command(command("cargo", &build))?;
-    let server = Server::start(&target()?.join("debug/tollgate"), &folder)?;
     write(&folder.join("schemathesis.toml"), CONFIG)?;
-    let document = format!("http://{}/openapi.json", server.address);
-    let (examples, seed) = (args.examples.to_string(), args.seed.to_string());
-    let mut fuzz = Command::new(schemathesis);
-    fuzz.args(["run", &document, "--checks", "all", "--exclude-path", ENDLESS])
-        .args(["--max-examples", &examples, "--seed", &seed, "--continue-on-failure"])
-        .args(["--suppress-health-check", "all", "--generation-database", "none"])
-        // It keeps what it likes in the folder where it runs.
-        .current_dir(&folder)
-        .stdin(Stdio::null());
-    run_command(fuzz)
+    let program = target()?.join("debug/tollgate");
+    for pass in &PASSES {
+        eprintln!("asking as {}", pass.about);
+        let server = Server::start(&program, &folder, pass.token.is_some())?;
+        run_command(pass.fuzz(&schemathesis, &server, args, &folder))?;
+    }
+    Ok(())
+}
+
+impl Pass {
+    fn fuzz(&self, schemathesis: &Path, server: &Server, args: &Args, folder: &Path) -> Command {
+        let document = format!("http://{}/openapi.json", server.address);
+        let (examples, seed) = (args.examples.to_string(), args.seed.to_string());
+        let mut fuzz = Command::new(schemathesis);
+        fuzz.args(["run", &document, "--checks", "all", "--exclude-path", ENDLESS])
+            .args(["--max-examples", &examples, "--seed", &seed, "--continue-on-failure"])
+            .args(["--suppress-health-check", "all", "--generation-database", "none"])
+            // It keeps what it likes in the folder where it runs.
+            .current_dir(folder)
+            .stdin(Stdio::null());
+        if let Some(token) = self.token {
+            fuzz.args(["--header", &format!("Authorization: Bearer {token}")]);
+        }
+        fuzz
+    }
 }
 
 /// A server on a free port, which ends with this command.
@@ -69,7 +101,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(program: &Path, folder: &Path) -> Result<Self, Error> {
+    fn start(program: &Path, folder: &Path, has_tokens: bool) -> Result<Self, Error> {
         let (limits, state) = (folder.join("limits.yaml"), folder.join("state"));
         write(&limits, LIMITS)?;
         // What an earlier run has spent is of no interest.
@@ -81,6 +113,8 @@ impl Server {
             .arg(&limits)
             .arg("--state")
             .arg(&state)
+            .env_remove("TOLLGATE_TOKENS")
+            .envs(has_tokens.then_some(("TOLLGATE_TOKENS", TOKENS)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
         let name = spelled(&command);

@@ -58,7 +58,8 @@ pub(crate) struct Took {
 /// How long answers took, from the read that brought their requests until they were written.
 ///
 /// The requests of one read are answered by one write, so each of them took as long as all. The
-/// percentiles are upper bounds: one of 1, 2, 5, 10, 20, 50 .. microseconds.
+/// percentiles are upper bounds: one of 1, 2, 5, 10, 20, 50 .. microseconds. At the HTTP door a request
+/// counts from when all of it was read until its answer is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Latency {
     /// Half of the requests took no longer than this many microseconds.

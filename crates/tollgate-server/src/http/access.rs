@@ -38,7 +38,7 @@ pub(crate) struct Caller<'a> {
     pub(crate) origin: Option<&'a [u8]>,
     /// `Sec-Fetch-Site`
     pub(crate) fetch_site: Option<&'a [u8]>,
-    /// `Host`, or `:authority`.
+    /// The host of the target or `:authority`, or else `Host`.
     pub(crate) host: Option<&'a [u8]>,
     /// Whether it came over TLS.
     pub(crate) is_tls: bool,

@@ -16,6 +16,7 @@ use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::app::App;
+use super::connection::Caller;
 use super::overrides;
 use super::problem::{self, Problem};
 
@@ -32,13 +33,16 @@ impl FromRequest<Arc<App>> for Whole {
         } else {
             app.settings.body_bytes
         };
+        let caller = request.extensions().get::<Caller>().cloned();
         let body = request.into_body();
         // Whoever says how much it will be is told at once.
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if announced > bytes_max {
             return Err(too_large(bytes_max));
         }
+        let listening = caller.as_ref().map(|it| it.hearing.listen());
         let read = tokio::time::timeout(body_time, read(body, bytes_max)).await;
+        drop(listening);
         read.unwrap_or_else(|_| {
             let detail = format!("the body took more than {body_time:?}");
             Err(Problem::new(&problem::TOO_SLOW, detail))

@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::body::Body;
@@ -26,8 +25,9 @@ use tollgate::Moment;
 use tollgate_protocol::Counts;
 use tower::Service;
 
+use super::activity::{Activity, Hearing};
 use super::app::App;
-use super::wire::{End, Failed, Wire};
+use super::wire::{Discard, End, Failed, Wire};
 use super::{route, tls};
 use crate::transport::{Guest, LINGER, QUIET, Street, UNDERWAY_BYTES_MAX};
 
@@ -51,6 +51,7 @@ pub(super) struct Connections {
     pub(super) app: Arc<App>,
     pub(super) router: Router,
     pub(super) street: Street,
+    pub(super) discard: Discard,
 }
 
 /// Who is at the other end.
@@ -61,57 +62,8 @@ pub(super) struct Caller {
     pub(super) name: Arc<str>,
     /// Kept by whoever answers for longer than it takes to return.
     pub(super) activity: Arc<Activity>,
-}
-
-/// Whether a connection is being used.
-#[derive(Default)]
-pub(super) struct Activity {
-    /// Requests that are being answered.
-    in_hand: AtomicUsize,
-    /// Answers that go on after their handler has returned.
-    lasting: AtomicUsize,
-    /// How many requests there have been.
-    requests: AtomicU64,
-}
-
-/// An answer that goes on as long as this lives. The end of the server does not wait for it.
-pub(super) struct Busy(Arc<Activity>);
-
-/// A request that is being answered, as long as this lives.
-struct InHand<'a>(&'a Activity);
-
-impl Activity {
-    pub(super) fn busy(self: &Arc<Self>) -> Busy {
-        self.lasting.fetch_add(1, Ordering::Relaxed);
-        Busy(Arc::clone(self))
-    }
-
-    fn begin(&self) -> InHand<'_> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        self.in_hand.fetch_add(1, Ordering::Relaxed);
-        InHand(self)
-    }
-
-    fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
-    }
-
-    fn is_idle(&self) -> bool {
-        let count = |it: &AtomicUsize| it.load(Ordering::Relaxed);
-        count(&self.in_hand) + count(&self.lasting) == 0
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.lasting.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Drop for InHand<'_> {
-    fn drop(&mut self) {
-        self.0.in_hand.fetch_sub(1, Ordering::Relaxed);
-    }
+    /// Told by whoever reads the body.
+    pub(super) hearing: Arc<Hearing>,
 }
 
 /// What a handler says about the decisions in its answer.
@@ -184,7 +136,7 @@ impl Connections {
         if ended != Ended::Done {
             tracing::debug!(door = "http", source = %guest.source(), ?ended, "connection ended");
         }
-        wire.close().await;
+        wire.close(&self.discard).await;
     }
 
     async fn talk(self: &Rc<Self>, wire: &Rc<Wire>, guest: &Rc<Guest>) -> Ended {
@@ -300,7 +252,8 @@ impl Connections {
             }
         }
         connection.as_mut().end();
-        // What was begun is finished, but not waited for, unless its answer is being taken.
+        // What was begun is finished, but not waited for, unless its answer is being taken, or is
+        // still being made: an override may have to wait for its disk.
         loop {
             match timeout(LINGER, wire.drive(connection.as_mut())).await {
                 // It was to end anyway, so nobody is too slow.
@@ -309,7 +262,7 @@ impl Connections {
                         .filter(|it| *it != Ended::Slow)
                         .unwrap_or_default();
                 }
-                Err(_) if wire.is_blocked() => {}
+                Err(_) if wire.is_blocked() || activity.is_awaited() => {}
                 Err(_) => return Ended::Done,
             }
         }
@@ -350,20 +303,21 @@ impl Connections {
     }
 
     async fn answer(&self, mut request: Request<Incoming>, peer: &Peer) -> Response<Body> {
-        let started = self.street.time.now();
         let _in_hand = peer.activity.begin();
+        let hearing = Hearing::begin(&peer.activity, &self.street.time);
         let is_http1 = request.version() <= Version::HTTP_11;
         let certificate = peer.certificate.as_deref();
         let mut response = match route::admit(&self.app, &request, certificate, peer.is_tls) {
             Ok(name) => {
                 let (source, activity) = (peer.guest.source(), Arc::clone(&peer.activity));
-                request.extensions_mut().insert(Caller { source, name, activity });
+                let hearing = Arc::clone(&hearing);
+                request.extensions_mut().insert(Caller { source, name, activity, hearing });
                 let Ok(response) = self.router.clone().call(request).await;
                 response
             }
             Err(problem) => problem.into_response(),
         };
-        self.count(&response, &peer.guest, started);
+        self.count(&response, &peer.guest, hearing.whole_at());
         peer.wire.answered();
         // Only what says otherwise may be kept by whoever passes it on: a decision never.
         response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -383,7 +337,7 @@ impl Connections {
         is_cut || (self.app.is_draining() && peer.wire.is_exhausted())
     }
 
-    fn count(&self, response: &Response<Body>, guest: &Guest, started: Moment) {
+    fn count(&self, response: &Response<Body>, guest: &Guest, whole_at: Moment) {
         let Counted { allowed, denied } = response.extensions().get().copied().unwrap_or_default();
         let is_refused = matches!(
             response.status(),
@@ -394,7 +348,7 @@ impl Connections {
         let malformed = u64::from(is_mistake && !is_refused);
         let requests = 1 - ignored - malformed;
         guest.counters().add(&Counts { requests, allowed, denied, ignored, malformed });
-        guest.counters().took(self.street.time.now().since(started), 1);
+        guest.counters().took(self.street.time.now().since(whole_at), 1);
     }
 }
 

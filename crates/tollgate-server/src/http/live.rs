@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -16,30 +16,44 @@ use parking_lot::Mutex;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tollgate::Moment;
 
+use super::activity::Busy;
 use super::address::{self, InPath};
 use super::app::{App, Inside};
 use super::body;
-use super::connection::{Busy, Caller};
+use super::connection::Caller;
 use super::decide::Answer;
 use super::problem::{self, Problem};
 use super::tokens::Tokens;
 use crate::metrics;
 use crate::office::Office;
 use crate::stats::{Busiest, Stats};
+use crate::transport::{Admission, Admitted};
 
 /// How many may watch at once.
 pub(super) const WATCHERS_MAX: usize = 256;
+/// How many of them from one address: one that watches over and over leaves room for others.
+pub(super) const WATCHERS_PER_SOURCE_MAX: usize = 64;
 /// How often they are told.
 const PERIOD: Duration = Duration::from_secs(1);
 /// How long ago what they are told may have been counted, so that many watchers count once.
 const FRESH: Duration = Duration::from_millis(500);
 
-/// What watchers were told last, and how many there are.
-#[derive(Default)]
+/// What watchers were told last, and who they are.
 pub(super) struct Live {
     latest: Mutex<Option<(Moment, Bytes)>>,
     is_counting: AtomicBool,
-    watchers: AtomicUsize,
+    places: Arc<Admission>,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        let places = Admission::new(&[], WATCHERS_MAX, WATCHERS_PER_SOURCE_MAX);
+        Self {
+            latest: Mutex::default(),
+            is_counting: AtomicBool::default(),
+            places: Arc::new(places),
+        }
+    }
 }
 
 impl Live {
@@ -87,13 +101,16 @@ pub(super) async fn live(
     uri: Uri,
 ) -> Answer {
     let [] = address::query(&uri, [])?;
-    let watching = Watching::begin(&app).ok_or_else(|| {
-        Problem::new(&problem::TOO_MANY_WATCHERS, format_args!("{WATCHERS_MAX} watch already"))
+    let place = app.live.places.admit(caller.source).ok_or_else(|| {
+        let detail =
+            format!("{WATCHERS_MAX} watch already, or {WATCHERS_PER_SOURCE_MAX} from here");
+        Problem::new(&problem::TOO_MANY_WATCHERS, detail)
     })?;
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let tokens = app.keys.tokens();
-    let events = Events { ticks, office, watching, tokens, _busy: caller.activity.busy() };
+    let busy = caller.activity.busy();
+    let events = Events { ticks, app, office, tokens, _place: place, _busy: busy };
     let mut response = Response::new(Body::new(events));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -147,30 +164,14 @@ async fn aside<T: Send + 'static>(
     read.map_err(|_| Problem::new(&problem::STARTING, "the counters could not be read"))
 }
 
-/// A place among the watchers. Giving it back is dropping it.
-struct Watching(Arc<App>);
-
-impl Watching {
-    fn begin(app: &Arc<App>) -> Option<Self> {
-        let before = app.live.watchers.fetch_add(1, Ordering::Relaxed);
-        let watching = Self(Arc::clone(app));
-        (before < WATCHERS_MAX).then_some(watching)
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.0.live.watchers.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Events without an end, until the server is to stop.
 struct Events {
     ticks: Interval,
+    app: Arc<App>,
     office: Arc<Office>,
-    watching: Watching,
     /// The tokens that let the watcher in.
     tokens: Option<Arc<Tokens>>,
+    _place: Admitted,
     /// The connection is in use as long as somebody watches.
     _busy: Busy,
 }
@@ -185,12 +186,12 @@ impl hyper::body::Body for Events {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         ready!(self.ticks.poll_tick(context));
         // Who may watch is asked again when the tokens have changed: it comes again by itself.
-        let tokens = self.watching.0.keys.tokens();
+        let tokens = self.app.keys.tokens();
         let is_same = tokens.as_ref().map(Arc::as_ptr) == self.tokens.as_ref().map(Arc::as_ptr);
-        if self.watching.0.is_draining() || !is_same {
+        if self.app.is_draining() || !is_same {
             return Poll::Ready(None);
         }
-        let event = Live::event(&self.watching.0, &self.office);
+        let event = Live::event(&self.app, &self.office);
         Poll::Ready(Some(Ok(Frame::data(event))))
     }
 }

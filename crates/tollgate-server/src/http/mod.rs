@@ -4,6 +4,7 @@
 //! of its JSON, and crosses no thread. What writes to a disk or reads all counters is done aside.
 
 mod access;
+mod activity;
 mod address;
 mod app;
 mod body;

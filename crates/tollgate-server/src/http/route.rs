@@ -89,8 +89,9 @@ pub(super) fn admit(
     let is_gate =
         path.starts_with("/v1/gate/") && PROXIES_SEND.iter().any(|it| header(it).is_some());
     let ours = |value| if is_gate { None } else { value };
+    // Where the target names a host, `Host` does not count: RFC 9112, section 3.2.2.
     let authority = request.uri().authority().map(|it| it.as_str().as_bytes());
-    let host = header("host").or(authority);
+    let host = authority.or_else(|| header("host"));
     let caller = access::Caller {
         needed,
         certificate: certificate.map(|name| (name, app.settings.client_role)),

@@ -1,5 +1,6 @@
 //! The shapes of requests, for the document that describes the API: what is read is read by
-//! `decide.rs` and `overrides.rs`, which say better what is wrong.
+//! `decide.rs` and `overrides.rs`, which say better what is wrong. Bounds are literals here, as what
+//! derives the schemas reads nothing else; a test of the document compares each with its constant.
 
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
@@ -127,6 +128,7 @@ pub(super) struct ResetManySchema {
 #[schema(as = Batch)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) struct BatchSchema {
+    /// With at most 2048 asks in all.
     #[schema(min_items = 1, max_items = 1024)]
     transactions: Vec<BatchTransactionSchema>,
 }

@@ -14,6 +14,7 @@ use super::connection::Connections;
 use super::keys::Keys;
 use super::live::Live;
 use super::route;
+use super::wire::Discard;
 use crate::office::Office;
 use crate::opening::Opening;
 use crate::settings::HttpSettings;
@@ -59,7 +60,8 @@ impl Http {
     /// received is answered. To be run in a `LocalSet`.
     pub(crate) async fn serve(self, listener: TcpListener, street: Street, index: usize) {
         let Self { app, router, entrance } = self;
-        let connections = Rc::new(Connections { app, router, street: street.clone() });
+        let discard = Discard::default();
+        let connections = Rc::new(Connections { app, router, street: street.clone(), discard });
         let converse = |stream, guest| Rc::clone(&connections).converse(stream, guest);
         entrance.serve(listener, &street, index, converse).await;
     }

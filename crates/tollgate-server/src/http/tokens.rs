@@ -13,6 +13,8 @@ use std::fmt;
 use sha2::{Digest as _, Sha256};
 use subtle::{ConditionallySelectable as _, ConstantTimeEq as _};
 
+use super::access::ANYBODY;
+use crate::overrides::BY_ITSELF;
 use crate::settings::Role;
 
 /// How many tokens there may be.
@@ -27,6 +29,8 @@ pub(crate) const TOKEN_NAME_CHARS_MAX: usize = 64;
 /// How many faults are told; the rest are counted.
 const FAULTS_MAX: usize = 20;
 const SCHEME: &[u8] = b"bearer";
+/// Names that mean somebody else where it is written down who did something.
+const RESERVED: [&str; 2] = [BY_ITSELF, ANYBODY];
 
 /// Who may come with a token. There is at least one.
 pub(crate) struct Tokens(Vec<Entry>);
@@ -55,6 +59,11 @@ enum TokenFault {
         "the first word is no name: use at most {TOKEN_NAME_CHARS_MAX} letters, digits, `.`, `_` and `-`"
     )]
     Name,
+    #[error(
+        "the name is one of `{BY_ITSELF}` and `{ANYBODY}`, which stand for the server and for nobody \
+         in the audit: use another"
+    )]
+    Reserved,
     #[error("the second word is no role: expected `decide`, `read` or `admin`")]
     Role,
     #[error(
@@ -184,7 +193,8 @@ impl<'a> Reader<'a> {
 fn check_name(name: &str) -> Option<TokenFault> {
     let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let is_name = name.len() <= TOKEN_NAME_CHARS_MAX && name.bytes().all(is_fit);
-    (!is_name).then_some(TokenFault::Name)
+    let is_reserved = RESERVED.iter().any(|it| name.eq_ignore_ascii_case(it));
+    if is_reserved { Some(TokenFault::Reserved) } else { (!is_name).then_some(TokenFault::Name) }
 }
 
 fn check_token(token: &str) -> Option<TokenFault> {

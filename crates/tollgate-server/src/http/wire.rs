@@ -17,16 +17,19 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::{Sleep, sleep, timeout};
 
-use crate::transport::{LINGER, UNDERWAY_BYTES_MAX};
+use crate::transport::LINGER;
 
 /// How much is gathered before it is written.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
 /// How much room for output a connection keeps while it has none.
 const OUTPUT_BYTES_KEPT: usize = 2 << 10;
-/// How much of what nobody wants is read at once.
-const DISCARD_BYTES: usize = 8 << 10;
+/// How much of what nobody wants is read at once, and how long a worker then reads no more of it:
+/// at most 16 MiB a second, from however many that send on and on.
+const DISCARD_BYTES: usize = 64 << 10;
+const DISCARD_PAUSE: Duration = Duration::from_millis(4);
 
 /// A connection's socket, and what is to be written to it.
 pub(super) struct Wire {
@@ -138,30 +141,26 @@ impl Wire {
 
     /// Says that nothing more will come, and waits for the client to say the same, for a while:
     /// closing at once would have the client's system throw away answers it has not read yet.
-    pub(super) async fn close(&self) {
+    pub(super) async fn close(&self, discard: &Discard) {
         if self.failed.get().is_some() || self.has_ended.get() {
             return;
         }
         // It may have been shut down already.
         let _ = self.shut_down();
-        let _ = timeout(LINGER, self.discard()).await;
+        let _ = timeout(LINGER, discard.all_of(self)).await;
     }
 
     fn shut_down(&self) -> io::Result<()> {
         SockRef::from(&*self.stream.borrow()).shutdown(Shutdown::Write)
     }
 
-    async fn discard(&self) {
-        let mut nobodys = [0; DISCARD_BYTES];
-        let mut discarded = 0;
-        while discarded < UNDERWAY_BYTES_MAX {
-            let mut into = ReadBuf::new(&mut nobodys);
-            let read = poll_fn(|cx| self.poll_read_some(cx, &mut into)).await;
-            if read.is_err() || into.filled().is_empty() {
-                return;
-            }
-            discarded += into.filled().len();
-        }
+    /// Reads something that nobody wants, and says whether there was any before the end.
+    #[expect(clippy::large_stack_arrays, reason = "while it is read, and by no connection kept")]
+    fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut nobodys = [MaybeUninit::uninit(); DISCARD_BYTES];
+        let mut into = ReadBuf::uninit(&mut nobodys);
+        let read = ready!(self.poll_read_some(cx, &mut into));
+        Poll::Ready(read.is_ok() && !into.filled().is_empty())
     }
 
     fn poll_read_in(&self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
@@ -245,6 +244,25 @@ impl Wire {
     fn gone(&self, error: io::Error) -> io::Error {
         self.failed.set(Some(Failed::Gone));
         error
+    }
+}
+
+/// Reads what nobody wants, from all connections of a worker that end. They take turns: if each
+/// were read from as fast as it sends, those that are refused would take the time of the others.
+pub(super) struct Discard(Semaphore);
+
+impl Default for Discard {
+    fn default() -> Self {
+        Self(Semaphore::new(1))
+    }
+}
+
+impl Discard {
+    async fn all_of(&self, wire: &Wire) {
+        while poll_fn(|cx| wire.poll_discard(cx)).await {
+            let _turn = self.0.acquire().await;
+            sleep(DISCARD_PAUSE).await;
+        }
     }
 }
 

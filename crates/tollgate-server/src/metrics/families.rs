@@ -123,7 +123,8 @@ impl Scrape {
     #[expect(clippy::cast_precision_loss, reason = "seconds are told as near as a double can")]
     fn durations(&self, families: &mut Families<'_>) -> Result {
         let help = "How long answers took, from the read that brought their requests until they \
-                    were written; all requests of one read took as long as all";
+                    were written; all requests of one read took as long as all; at the HTTP door, from \
+                    the whole request until its answer was ready";
         let (name, kind) = ("request_duration_seconds", MetricType::Histogram);
         let mut encoder = families.0.encode_descriptor(name, help, None, kind)?;
         // The encoder writes the greatest number as infinity.

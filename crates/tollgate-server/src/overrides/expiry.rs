@@ -2,14 +2,13 @@
 
 use tollgate::{Moment, Nanos};
 
+use super::BY_ITSELF;
 use super::audit::Action;
 use super::change::Who;
 use super::standing::Changing;
 use super::step::Step;
 use crate::house::House;
 
-/// Who ends an override when its time has come, in the audit.
-const BY: &str = "tollgate";
 /// How soon it is tried again to keep that some have ended.
 const RETRY: Nanos = Nanos::from_secs(1);
 
@@ -41,7 +40,7 @@ impl House {
             let (before, after) = (old.applied(&over), next.applied(&over));
             Step { why: over.why.clone(), action: Action::Expire, over, before, after }
         });
-        let who = Who { by: BY, from: None };
+        let who = Who { by: BY_ITSELF, from: None };
         let records = steps.map(|step| step.record(who, now)).collect();
         let Err(error) = self.keep_and_apply(changing, next, records, || now) else {
             return true;

@@ -37,6 +37,8 @@ pub const RUN_TIME_OVERRIDES_MAX: usize = 1 << 16;
 pub const WHY_BYTES_MAX: usize = COMMENT_BYTES_MAX;
 /// How long the name of who makes a change can be.
 pub const BY_BYTES_MAX: usize = 1 << 8;
+/// Who ends an override when its time has come, in the audit.
+pub(crate) const BY_ITSELF: &str = "tollgate";
 /// How many records of the audit stay in memory where there is no state directory.
 pub const AUDIT_KEPT: usize = 1000;
 /// How many records of the audit can be read at once.

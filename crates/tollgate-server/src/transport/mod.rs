@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tollgate::{Clock, Moment};
 
 pub(crate) use accept::{Entrance, Guest};
-pub(crate) use admission::Admission;
+pub(crate) use admission::{Admission, Admitted};
 pub(crate) use datagram::Datagrams;
 pub use listen::ListenError;
 pub(crate) use listen::{guarded_tcp, tcp, udp};

@@ -21,6 +21,8 @@ const PAUSE_MS: u64 = 100;
 const STARTED: &str = "was started successfully on port ";
 /// The key under which the protocol tells of an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+/// The tabulator key, as the protocol writes it.
+const TAB: &str = "\u{e004}";
 
 const FLAGS: [&str; 11] = [
     "--headless=new",
@@ -38,12 +40,19 @@ const FLAGS: [&str; 11] = [
 
 /// A browser with one page. It ends with the test.
 pub(crate) struct Browser {
-    driver: Child,
     agent: Agent,
     /// The address of the session, or of the driver while there is none.
     session: String,
-    profile: PathBuf,
+    // In this order they go: nobody may still write to the profile.
+    _driver: Driver,
+    profile: Profile,
 }
+
+/// The program that drives it. It ends with this, wherever a test fails.
+struct Driver(Child);
+
+/// The folder where the browser keeps what it likes.
+struct Profile(PathBuf);
 
 /// A part of the page.
 pub(crate) struct Element<'b> {
@@ -62,12 +71,11 @@ pub(crate) struct ConsoleLine {
 impl Browser {
     /// Starts a browser whose window has this many pixels.
     pub(crate) fn open(width: u32, height: u32) -> Self {
-        let (driver, port) = start_driver();
+        let (driver, port) = Driver::start();
         let config = Agent::config_builder().http_status_as_error(false);
         let agent = config.timeout_global(Some(COMMAND_TIME_MAX)).build().new_agent();
-        let profile = profile();
         let session = format!("http://127.0.0.1:{port}");
-        let mut browser = Self { driver, agent, session, profile };
+        let mut browser = Self { agent, session, _driver: driver, profile: Profile::new() };
         let answer = browser.command("/session", &browser.capabilities(width, height));
         let id = answer["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {answer}"));
         browser.session = format!("{}/session/{id}", browser.session);
@@ -76,7 +84,7 @@ impl Browser {
 
     fn capabilities(&self, width: u32, height: u32) -> Value {
         let mut flags: Vec<String> = FLAGS.map(str::to_owned).to_vec();
-        flags.push(format!("--user-data-dir={}", self.profile.display()));
+        flags.push(format!("--user-data-dir={}", self.profile.0.display()));
         flags.push(format!("--window-size={width},{height}"));
         let chrome = json!({"binary": "/usr/bin/chromium", "args": flags});
         let millis = COMMAND_TIME_MAX.as_millis();
@@ -126,6 +134,18 @@ impl Browser {
         panic!("this never comes: {what}; the console says {:#?}", self.console());
     }
 
+    /// What a command of Chromium's own protocol returns.
+    pub(crate) fn devtools(&self, name: &str, parameters: &Value) -> Value {
+        self.command("/goog/cdp/execute", &json!({"cmd": name, "params": parameters}))
+    }
+
+    /// Presses the tabulator key.
+    pub(crate) fn press_tab(&self) {
+        let press = ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": TAB}));
+        let keyboard = json!({"type": "key", "id": "keyboard", "actions": press});
+        self.command("/actions", &json!({"actions": [keyboard]}));
+    }
+
     /// What the page and the browser wrote to the console since this was asked last.
     pub(crate) fn console(&self) -> Vec<ConsoleLine> {
         let lines = self.command("/se/log", &json!({"type": "browser"}));
@@ -141,6 +161,13 @@ impl Browser {
     pub(crate) fn screenshot(&self) -> Vec<u8> {
         let picture = self.ask("/screenshot");
         base64(picture.as_str().unwrap())
+    }
+
+    /// The whole page as a PNG, also what the window does not show.
+    pub(crate) fn long_screenshot(&self) -> Vec<u8> {
+        let beyond = json!({"captureBeyondViewport": true});
+        let picture = self.devtools("Page.captureScreenshot", &beyond);
+        base64(picture["data"].as_str().unwrap())
     }
 
     fn command(&self, path: &str, body: &Value) -> Value {
@@ -179,6 +206,16 @@ impl Element<'_> {
         self.browser.ask(&format!("{}/text", self.path)).as_str().unwrap().to_owned()
     }
 
+    pub(crate) fn is_displayed(&self) -> bool {
+        self.browser.ask(&format!("{}/displayed", self.path)) == json!(true)
+    }
+
+    /// What a screen reader calls it.
+    pub(crate) fn accessible_name(&self) -> String {
+        let name = self.browser.ask(&format!("{}/computedlabel", self.path));
+        name.as_str().unwrap().to_owned()
+    }
+
     fn command(&self, name: &str, body: &Value) {
         self.browser.command(&format!("{}{name}", self.path), body);
     }
@@ -188,9 +225,19 @@ impl Drop for Browser {
     fn drop(&mut self) {
         // The browser first: it would outlive its driver.
         let _ = self.agent.delete(&self.session).call();
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
-        let _ = fs::remove_dir_all(&self.profile);
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Profile {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -206,30 +253,39 @@ fn value_of(path: &str, mut answer: ureq::http::Response<ureq::Body>) -> Value {
     body["value"].take()
 }
 
-fn start_driver() -> (Child, u16) {
-    let mut command = Command::new("chromedriver");
-    command.args(["--port=0"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut driver = command.spawn().unwrap_or_else(|error| match error.kind() {
-        ErrorKind::NotFound => panic!("install the Debian packages chromium and chromium-driver"),
-        _ => panic!("chromedriver: {error}"),
-    });
-    let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-    let port = lines.by_ref().find_map(|line| {
-        let line = line.unwrap();
-        let port = line.split_once(STARTED)?.1.trim_end_matches('.');
-        Some(port.parse().unwrap())
-    });
-    // Whatever else it says is read, or it would be stopped by a pipe that is full.
-    thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-    (driver, port.expect("chromedriver does not start"))
+impl Driver {
+    /// Starts it, and says at which port it listens.
+    fn start() -> (Self, u16) {
+        let mut command = Command::new("chromedriver");
+        command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let driver = command.spawn().unwrap_or_else(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                panic!("install the Debian packages chromium and chromium-driver")
+            }
+            _ => panic!("chromedriver: {error}"),
+        });
+        // From here on it ends also if what it says is not understood.
+        let mut driver = Self(driver);
+        let mut lines = BufReader::new(driver.0.stdout.take().unwrap()).lines();
+        let port = lines.by_ref().find_map(|line| {
+            let line = line.unwrap();
+            let port = line.split_once(STARTED)?.1.trim_end_matches('.');
+            Some(port.parse().unwrap())
+        });
+        // Whatever else it says is read, or it would be stopped by a pipe that is full.
+        thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        (driver, port.expect("chromedriver does not start"))
+    }
 }
 
-fn profile() -> PathBuf {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("browser").join(name);
-    fs::create_dir_all(&path).unwrap();
-    path
+impl Profile {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("browser").join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
 }
 
 /// The bytes that a text in base 64 stands for.

@@ -6,5 +6,6 @@ mod crowd;
 mod driver;
 mod live;
 mod overrides;
+mod phone;
 mod picture;
 mod stage;

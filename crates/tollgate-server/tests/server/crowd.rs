@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tollgate::Clock;
 
-use crate::support::{Datagrams, Folder, INSERT_ANSWER_BYTES, Stream, insert, settings, start};
+use crate::support::{
+    Datagrams, Folder, INSERT_ANSWER_BYTES, Stream, insert, settings, start, wait_until,
+};
 
 /// Half of 5,000 per door: both ends of each connection are files of this process.
 const IDLE_PER_DOOR: usize = 2_500;
@@ -74,9 +76,7 @@ fn a_client_that_never_reads_is_paused_and_then_dropped() {
     polite.send(b"quit\n");
     assert_eq!(polite.read_to_end(), b"BYE\n");
     let counts = || server.stats().doors["bucket"].counts;
-    while counts().connections > 0 {
-        std::thread::yield_now();
-    }
+    wait_until("nobody is connected", || counts().connections == 0);
     let counts = counts();
     assert_eq!(counts.dropped, 1);
     // What was decided but could not be delivered is within the bounds of both systems' buffers.
@@ -100,9 +100,7 @@ fn a_client_that_sends_without_a_pause_leaves_others_their_turn() {
         while busy.0.read(&mut bytes).is_ok_and(|read| read > 0) {}
     });
     let requests = || server.stats().doors["bucket"].counts.requests;
-    while requests() == 0 {
-        std::thread::yield_now();
-    }
+    wait_until("the busy client is answered", || requests() > 0);
     let udp = Datagrams::connect(&server);
     let before = requests();
     let pings = 300;
@@ -157,9 +155,8 @@ fn who_is_not_on_the_list_is_not_served() {
     let mut throttr = Stream::connect(&server, "throttr");
     throttr.send(&insert(9, 1, 60, "a", "b"));
     assert_eq!(throttr.read(INSERT_ANSWER_BYTES)[0], 1);
-    while server.stats().doors["udp"].counts.ignored == 0 {
-        std::thread::yield_now();
-    }
+    let ignored = || server.stats().doors["udp"].counts.ignored;
+    wait_until("the datagram is ignored", || ignored() > 0);
     assert_eq!(server.stats().doors["udp"].counts.requests, 0);
     server.drain(settings.drain).unwrap();
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollgate::Clock;
 use tollgate_server::Server;
 
-use crate::support::{Folder, INSERT_ANSWER_BYTES, Stream, insert, settings, start};
+use crate::support::{Folder, INSERT_ANSWER_BYTES, Stream, insert, settings, start, wait_until};
 
 /// A client that sends as fast as it can until the server says that nothing more will come.
 struct Sender {
@@ -69,9 +69,7 @@ fn a_restart_under_load_answers_everybody_and_forgets_nothing() {
             (0..4).map(|_| send_until_the_end(&server, "throttr", ask.clone())).collect();
         let all_busy =
             || buckets.iter().chain(&quotas).all(|it| it.sent.load(Ordering::SeqCst) > 1000);
-        while !all_busy() {
-            thread::yield_now();
-        }
+        wait_until("everybody has sent a lot", all_busy);
         let count_sent = |senders: &[Sender]| -> Vec<usize> {
             senders.iter().map(|it| it.sent.load(Ordering::SeqCst)).collect()
         };

@@ -2,17 +2,21 @@
 
 use std::io::Read;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::Clock;
+use tollgate::{Clock, Moment};
+use tollgate_server::Time;
 
 use crate::http_frames::{END_HEADERS, Frames, GOAWAY, HEADERS, frame, get, head};
-use crate::support::{Stream, Web, request, settings, start};
+use crate::support::{PATIENCE, Stream, Web, request, settings, start};
 
 const GATE: &str = "/v1/gate/Hits/ada";
 const BOUND: Duration = Duration::from_secs(8);
+/// Longer than a connection is kept for nobody's sake.
+const LONG: Duration = Duration::from_secs(3);
 
 fn ask() -> String {
     request("POST", "/v1/check", "", r#"{"limit":"LoginsPerUser","id":"ada"}"#)
@@ -114,7 +118,7 @@ fn nobody_who_is_slow_holds_the_end_up() {
 fn who_asks_on_and_on_is_told_to_stop() {
     let server = start(&settings(), Arc::new(Clock::start()));
     let mut client = Web::connect(&server);
-    let (begun, has_begun) = std::sync::mpsc::channel();
+    let (begun, has_begun) = channel();
     let asking = thread::spawn(move || {
         for count in 1.. {
             client.stream.send(ask().as_bytes());
@@ -139,4 +143,43 @@ fn who_asks_on_and_on_is_told_to_stop() {
         stream.read_to_end(&mut nothing).is_err() || nothing.is_empty()
     });
     assert!(is_refused);
+}
+
+/// A time that holds up the first who looks at it outside of the workers, as a slow disk would.
+struct HoldingTime {
+    clock: Clock,
+    hold: Mutex<Option<(Sender<()>, Receiver<()>)>>,
+}
+
+impl Time for HoldingTime {
+    fn now(&self) -> Moment {
+        // What writes to a disk is done on a thread of the runtime.
+        let is_aside = thread::current().name().is_some_and(|name| name.starts_with("tokio"));
+        let hold = if is_aside { self.hold.lock().unwrap().take() } else { None };
+        if let Some((held, let_go)) = hold {
+            held.send(()).unwrap();
+            let_go.recv().unwrap();
+        }
+        self.clock.now()
+    }
+}
+
+#[test]
+fn a_change_that_waits_for_its_disk_is_answered_before_the_end() {
+    let ((held, is_held), (go, let_go)) = (channel(), channel());
+    let time = HoldingTime { clock: Clock::start(), hold: Mutex::new(Some((held, let_go))) };
+    let server = start(&settings(), Arc::new(time));
+    let mut client = Web::connect(&server);
+    let body = r#"{"burst": 50, "count": 50, "period": "1m", "why": "a fair in town"}"#;
+    let change = request("PUT", "/v1/overrides/LoginsPerUser/ada", "", body);
+    client.stream.send(change.as_bytes());
+    is_held.recv_timeout(PATIENCE).unwrap();
+    let (over, is_over) = channel();
+    let draining = thread::spawn(move || over.send(server.drain(BOUND).unwrap()).unwrap());
+    assert_eq!(is_over.recv_timeout(LONG), Err(RecvTimeoutError::Timeout), "it is waited for");
+    go.send(()).unwrap();
+    let page = client.answer();
+    assert_eq!(page.status, 200, "{page:?}");
+    assert!(is_over.recv_timeout(PATIENCE).unwrap(), "everybody was done");
+    draining.join().unwrap();
 }

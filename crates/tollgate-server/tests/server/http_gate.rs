@@ -6,7 +6,7 @@ use tollgate::{Moment, Nanos};
 use tollgate_server::Server;
 use tollgate_server::settings::Settings;
 
-use crate::support::{Folder, Page, StandingTime, Web, request, settings, start};
+use crate::support::{Folder, Page, StandingTime, Web, request, settings, start, wait_until};
 
 const LIMITS: &str = "
 PerUser: {burst: 2, count: 1, period: 10s}
@@ -164,9 +164,7 @@ fn everything_is_counted_once() {
     clients[0].stream.read_to_end();
     clients.remove(0);
     let counts = || server.stats().doors["http"].counts;
-    while counts().connections > 2 {
-        std::thread::yield_now();
-    }
+    wait_until("the first client is gone", || counts().connections <= 2);
     let counts = counts();
     assert_eq!((counts.requests, counts.allowed, counts.denied, counts.malformed), (4, 3, 2, 3));
     assert_eq!((counts.accepted, counts.refused, counts.dropped), (3, 1, 0));

@@ -13,7 +13,7 @@ use crate::http_frames::{
     CONTINUATION, DATA, END_HEADERS, Frames, GOAWAY, HEADERS, INITIAL_WINDOW, PING, PREFACE,
     RST_STREAM, frame, get, head,
 };
-use crate::support::{PATIENCE, Stream, Web, request, settings, start};
+use crate::support::{PATIENCE, Stream, Web, request, settings, start, wait_until};
 
 /// How long everything may take in these tests.
 const TIME: Duration = Duration::from_millis(300);
@@ -38,9 +38,8 @@ fn dropped(server: &Server) -> u64 {
 
 /// Waits until nobody is connected.
 fn wait_until_empty(server: &Server) {
-    while server.stats().doors["http"].counts.connections > 0 {
-        std::thread::yield_now();
-    }
+    let connections = || server.stats().doors["http"].counts.connections;
+    wait_until("nobody is connected", || connections() == 0);
 }
 
 /// Somebody else, who must be served meanwhile.

@@ -205,6 +205,15 @@ fn pages_of_others_reach_nothing() {
         client.stream.send(format!("{head}\r\n\r\n{ASK}").as_bytes());
         assert_eq!(client.answer().status, expected, "{host}");
     }
+    // A target that names a host says whom it is for, whatever else is said.
+    for (target, host, expected) in
+        [("http://evil.example", "localhost", 421), ("http://localhost", "evil.example", 200)]
+    {
+        let mut client = Web::connect(&server);
+        let head = format!("GET {target}/v1/limits HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        client.stream.send(head.as_bytes());
+        assert_eq!(client.answer().status, expected, "{target} {host}");
+    }
     // A proxy at the gate passes on whatever its clients sent. A page cannot say that it is one.
     let page = "Origin: http://evil.example\r\nSec-Fetch-Site: cross-site\r\n";
     let proxy = format!("{page}X-Forwarded-For: 192.0.2.1\r\n");

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use tollgate::Clock;
 
-use crate::support::{Folder, Web, request, settings, start};
+use crate::support::{Folder, Web, request, settings, start, wait_until};
 
 const LIMITS: &str = "
 Busy: {burst: 3, count: 1, period: 1h}
 Watched: {burst: 1, count: 1, period: 1h, shadow: true}
 ";
+
+/// How many may watch from one address.
+const WATCHERS_PER_SOURCE_MAX: usize = 64;
 
 #[test]
 fn decisions_are_counted_by_limit_and_verdict_and_told_everywhere() {
@@ -61,4 +64,21 @@ fn who_watches_is_told_every_second_until_the_server_stops() {
     let stats: serde_json::Value = serde_json::from_str(data).unwrap();
     assert_eq!(stats["ready"], true);
     assert!(server.drain(settings.drain).unwrap(), "who watches holds nobody up");
+}
+
+#[test]
+fn one_address_leaves_room_for_other_watchers() {
+    let server = start(&settings(), Arc::new(Clock::start()));
+    let watch = || {
+        let mut web = Web::connect(&server);
+        web.stream.send(request("GET", "/v1/live", "", "").as_bytes());
+        let page = web.answer();
+        (page.status, web)
+    };
+    let mut watchers: Vec<_> = (0..WATCHERS_PER_SOURCE_MAX).map(|_| watch()).collect();
+    assert!(watchers.iter().all(|(status, _)| *status == 200));
+    assert_eq!(watch().0, 503);
+    // Who leaves makes room.
+    watchers.pop();
+    wait_until("there is room again", || watch().0 == 200);
 }

@@ -15,7 +15,7 @@ use tollgate_server::Server;
 use tollgate_server::settings::{Role, Settings};
 
 use crate::http_frames::{HEADERS, get, hello, read_frame};
-use crate::support::{Folder, PATIENCE, Stream, settings, start};
+use crate::support::{Folder, PATIENCE, Stream, settings, start, wait_until};
 
 const GATE: &str = "/v1/gate/LoginsPerUser/ada";
 const TIME: Duration = Duration::from_millis(300);
@@ -193,9 +193,7 @@ fn half_a_handshake_is_not_waited_for() {
     assert_eq!(said, b"");
     drop((tls, silent));
     let counts = || server.stats().doors["http"].counts;
-    while counts().connections > 0 {
-        std::thread::yield_now();
-    }
+    wait_until("nobody is connected", || counts().connections == 0);
     assert_eq!(counts().dropped, 2);
     assert!(passes(&mut connect(&server, &authority, None, "http/1.1")));
 }
@@ -212,9 +210,7 @@ fn plain_http_to_a_tls_port_is_closed_cleanly() {
     assert!(said.len() < 16, "{said:?}");
     drop(plain);
     let counts = || server.stats().doors["http"].counts;
-    while counts().connections > 0 {
-        std::thread::yield_now();
-    }
+    wait_until("nobody is connected", || counts().connections == 0);
     assert_eq!(counts().malformed, 1);
     assert!(passes(&mut connect(&server, &authority, None, "http/1.1")));
 }

@@ -8,12 +8,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tollgate::Moment;
+use tollgate::{Clock, Moment};
 use tollgate_server::settings::Settings;
 use tollgate_server::{Server, Time};
 
 /// How long a client waits for an answer that must come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long a test waits for what has to become so by itself.
+const WAIT_TIME_MAX: Duration = Duration::from_mins(1);
+
+/// Waits until something is so. Fails if it never is, and says what.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let clock = Clock::start();
+    let started = clock.now();
+    while !is_so() {
+        assert!(clock.now().since(started) < WAIT_TIME_MAX.into(), "this is never so: {what}");
+        std::thread::yield_now();
+    }
+}
 
 /// A time that stands still until it is moved.
 pub(crate) struct StandingTime(AtomicU64);

@@ -1,5 +1,5 @@
 //! How long a healthy client waits while thousands of others are connected and idle, or trickle,
-//! or reset what they ask.
+//! or reset what they ask, or send bodies that nobody wants.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -29,6 +29,12 @@ const GATE: &[u8] = b"GET /v1/gate/LoginsPerUser/ada HTTP/1.1\r\nHost: localhost
 const SLOW_HEAD: &[u8] = b"GET /v1/limits HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
 const SLOW_BODY: &[u8] =
     b"POST /v1/spend HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n";
+/// A body that is longer than anybody takes, and how much of it is sent at once.
+const HUGE_BODY: &[u8] =
+    b"POST /v1/spend HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1099511627776\r\n\r\n";
+const HUGE_PIECE_BYTES: usize = 64 << 10;
+/// How much of it may be taken before the run is given up.
+const HUGE_PIECES_MAX: usize = 1024;
 /// How many requests of HTTP/2 are sent and taken back on one connection.
 const RESETS: u32 = 200;
 /// Longer than any answer.
@@ -42,7 +48,7 @@ pub(crate) struct Args {
     /// How many of them send a byte per second
     #[arg(long, default_value_t = 1000)]
     trickling: usize,
-    /// How many connections per second reset all that they ask
+    /// How many connections per second reset all that they ask, and how many send a huge body
     #[arg(long, default_value_t = 20)]
     floods: u32,
     /// How many requests are timed, per door and round
@@ -74,8 +80,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         args.connections, args.trickling
     );
     println!(
-        "send a byte per second, and {} a second that reset what they ask; the median of {} rounds",
-        args.floods, args.rounds
+        "send a byte per second, {} a second that reset what they ask, and {} a second that send a",
+        args.floods, args.floods
+    );
+    println!(
+        "huge body until they are refused; slow heads and bodies among them; the median of {} rounds",
+        args.rounds
     );
     println!("door     p50 alone  beside  p99 alone  beside  ratio of p99");
     let mut worst: f64 = 0.0;
@@ -216,8 +226,11 @@ impl Crowd {
         let over = Arc::clone(&is_over);
         let mut members = vec![thread::spawn(move || trickle(idlers, trickling, &over))];
         if args.floods > 0 {
-            let (over, pause) = (Arc::clone(&is_over), Duration::from_secs(1) / args.floods);
-            members.push(thread::spawn(move || flood(http, pause, &over)));
+            let pause = Duration::from_secs(1) / args.floods;
+            for attack in [take_back as Attack, send_huge_body] {
+                let over = Arc::clone(&is_over);
+                members.push(thread::spawn(move || flood(http, pause, attack, &over)));
+            }
         }
         Ok(Self { is_over, members })
     }
@@ -272,18 +285,40 @@ fn trickle(mut idlers: Vec<Idler>, trickling: usize, is_over: &AtomicBool) {
     }
 }
 
-/// Asks over HTTP/2 and takes it back, over and over, each time until the server ends it.
-fn flood(address: SocketAddr, pause: Duration, is_over: &AtomicBool) {
+/// Connects and attacks, over and over, each time until the server ends it; none waits for another.
+fn flood(address: SocketAddr, pause: Duration, attack: Attack, is_over: &AtomicBool) {
     let (_never, silence) = channel::<()>();
-    let bytes = resets();
-    while !is_over.load(Ordering::Relaxed) {
-        if let Ok(mut stream) = TcpStream::connect(address) {
-            let _ = stream.set_read_timeout(Some(PATIENCE));
-            // The server may end it before all is sent; so it is meant.
-            let _ = stream.write_all(&bytes);
-            let _ = stream.read_to_end(&mut Vec::new());
+    thread::scope(|scope| {
+        while !is_over.load(Ordering::Relaxed) {
+            if let Ok(mut stream) = TcpStream::connect(address) {
+                let _ = stream.set_read_timeout(Some(PATIENCE));
+                let _ = stream.set_write_timeout(Some(PATIENCE));
+                scope.spawn(move || attack(&mut stream));
+            }
+            let _ = silence.recv_timeout(pause);
         }
-        let _ = silence.recv_timeout(pause);
+    });
+}
+
+/// What is done on a connection until the server ends it.
+type Attack = fn(&mut TcpStream);
+
+/// Asks over HTTP/2 and takes it back.
+fn take_back(stream: &mut TcpStream) {
+    // The server may end it before all is sent; so it is meant.
+    let _ = stream.write_all(&resets());
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+/// Announces a huge body and sends it for as long as it is taken, deaf to what is answered.
+fn send_huge_body(stream: &mut TcpStream) {
+    let piece = vec![b'a'; HUGE_PIECE_BYTES];
+    let mut sent = stream.write_all(HUGE_BODY);
+    let mut pieces = 0;
+    while sent.is_ok() {
+        assert!(pieces < HUGE_PIECES_MAX, "nobody refuses a body that has no end");
+        sent = stream.write_all(&piece);
+        pieces += 1;
     }
 }
 

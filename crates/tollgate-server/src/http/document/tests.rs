@@ -1,9 +1,13 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use tollgate::algorithm::gcra::BURST_MAX;
+use tollgate::limiter::TRANSACTION_ASKS_MAX;
 
 use super::*;
-use crate::http::{page, route};
+use crate::http::decide::{BATCH_ASKS_MAX, BATCH_TRANSACTIONS_MAX};
+use crate::http::{page, problem as kind, route};
+use crate::overrides::{AUDIT_LAST_MAX, RUN_TIME_OVERRIDES_MAX, WHY_BYTES_MAX};
 
 const METHODS: [&str; 4] = ["get", "put", "post", "delete"];
 
@@ -185,4 +189,49 @@ fn a_denial_of_the_gate_has_one_of_three_statuses() {
         assert_eq!(denied["schema"], json!({"type": "integer", "enum": [429, 403, 401]}));
         assert_eq!(denied["required"], false);
     }
+}
+
+#[test]
+fn every_bound_is_the_one_that_is_kept() {
+    let document = document(&HttpSettings::default());
+    let bounds = [
+        ("asks", "maxItems", TRANSACTION_ASKS_MAX as u64),
+        ("transactions", "maxItems", BATCH_TRANSACTIONS_MAX as u64),
+        ("overrides", "maxItems", RUN_TIME_OVERRIDES_MAX as u64),
+        ("why", "maxLength", WHY_BYTES_MAX as u64),
+        ("last", "maximum", AUDIT_LAST_MAX as u64),
+        ("burst", "maximum", BURST_MAX),
+        // A batch tells in its place that a cost is too high.
+        ("cost", "maximum", BURST_MAX),
+        ("cost", "maximum", u64::MAX),
+        ("count", "maximum", u64::MAX),
+        // A status of a problem.
+        ("status", "maximum", 599),
+    ];
+    let mut unseen: BTreeSet<_> = bounds.into_iter().collect();
+    let mut compare = |name: &str, schema: &Value| {
+        for key in ["maxItems", "maxLength", "maximum"] {
+            let Some(told) = schema.get(key) else { continue };
+            let told = told.as_u64().unwrap_or_else(|| panic!("{name} has the {key} {told}"));
+            let bound = bounds.into_iter().find(|it| *it == (name, key, told));
+            unseen.remove(&bound.unwrap_or_else(|| panic!("{name} has the {key} {told}")));
+        }
+    };
+    walk(&document, &mut |value| {
+        for (name, schema) in
+            value.get("properties").and_then(Value::as_object).into_iter().flatten()
+        {
+            compare(name, schema);
+        }
+        if let (Some(name), Some(schema)) = (value["name"].as_str(), value.get("schema")) {
+            compare(name, schema);
+        }
+    });
+    assert!(unseen.is_empty(), "nowhere told: {unseen:?}");
+    // What no schema can say is said in words.
+    let batch = &document["components"]["schemas"]["Batch"]["properties"]["transactions"];
+    let words = batch["description"].as_str().unwrap();
+    assert!(words.contains(&format!("at most {BATCH_ASKS_MAX} asks")), "{words}");
+    let rule = kind::BAD_ASKS.rule;
+    assert!(rule.contains(&format!("1 to {TRANSACTION_ASKS_MAX}")), "{rule}");
 }

@@ -12,7 +12,8 @@ use hyper::body::Frame;
 use tokio::sync::{oneshot, watch};
 use tollgate::Clock;
 
-use super::super::connection::{Busy, Caller};
+use super::super::activity::Busy;
+use super::super::connection::Caller;
 use super::*;
 use crate::settings::Settings;
 use crate::worker;

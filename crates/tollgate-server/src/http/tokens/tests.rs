@@ -61,6 +61,16 @@ fn each_line_that_is_wrong_is_told_and_no_token_shown() {
 }
 
 #[test]
+fn nobody_is_called_what_the_server_calls_itself_and_nobody() {
+    for name in ["tollgate", "anybody", "Tollgate"] {
+        let shown = parse(&format!("ops admin {OPS}\n{name} read {WEB}\n")).unwrap_err();
+        let expected = "tokens.txt:2: the name is one of `tollgate` and `anybody`";
+        assert!(shown.starts_with(expected), "{shown}");
+    }
+    assert!(parse(&format!("tollgate-2 admin {OPS}\n")).is_ok());
+}
+
+#[test]
 fn a_list_without_a_token_is_refused() {
     for text in ["", "\n\n", "# nobody yet\n"] {
         let shown = parse(text).unwrap_err();

@@ -80,9 +80,9 @@ impl Process {
     /// Its directory goes with it.
     fn start(mut command: Command, directory: &Path) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let program = command.get_program().to_owned();
+        let program = command.get_program().display().to_string();
         let child = command.spawn().unwrap_or_else(|error| {
-            panic!("{program:?} does not start ({error}): run `cargo xtask test` to install it")
+            panic!("{program} does not start ({error}): run `cargo xtask test` to install it")
         });
         // Its input ends when we do, however we end.
         let watch = format!("cat > /dev/null; kill -9 {}; rm -r \"$1\"", child.id());

@@ -124,10 +124,11 @@ fn a_bucket_that_is_held_for_ever_by_another_is_a_failure_in_time() {
     let micros = START.as_nanos() / 1_000;
     let key = String::from_utf8(Kind::Bucket.key(&a)).unwrap();
     let value = format!("{micros} 0 {rule} 00000000000000aa 0 {micros}");
+    assert_eq!([10, 10], [left(&link, &b, &rule), left(&link, &a, &rule)]);
     cluster.servers[0].command(&["SET", &key, &value, "PX", "60000"]);
     let mut answers = Vec::new();
     let asks = [spend(&a, &rule, 1), spend(&b, &rule, 1)];
-    let visit = Visit { within: DEADLINE, now: Some(START) };
+    let visit = Visit { within: 5 * DEADLINE, now: Some(START) };
     link.wait(link.link.gcra(&asks, &visit, &mut answers));
     assert!(answers.iter().all(|answer| *answer == Err(Failure::Held)), "{answers:?}");
     let later = Some(START.after(Nanos::from_secs(2)));
@@ -230,7 +231,8 @@ fn a_dead_primary_fails_its_own_asks_only_and_its_replica_takes_over() {
     let link = Blocking::open(&cluster.url());
     let [a, b, _] = apart();
     let rule = rule(1_000);
-    assert_eq!(ask(&link, &a, &rule).unwrap().outcome.remaining, 999);
+    link.gcra(&[spend(&b, &rule, 0)], None);
+    assert_eq!(link.gcra(&[spend(&a, &rule, 1)], None)[0].outcome.remaining, 999);
     until("a replica that has it", || cluster.servers[3].says(&["DBSIZE"], "1"));
     cluster.servers[0].kill();
     let mut answers = Vec::new();

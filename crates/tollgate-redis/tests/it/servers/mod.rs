@@ -3,7 +3,7 @@
 mod cluster;
 mod sentinel;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -67,7 +67,40 @@ pub(crate) struct Single {
     directory: PathBuf,
     program: &'static str,
     args: Vec<String>,
+    process: Process,
+}
+
+/// A process that ends when it is dropped, and also when the tests end without dropping it.
+struct Process {
     child: Child,
+    guard: Child,
+}
+
+impl Process {
+    /// Its directory goes with it.
+    fn start(mut command: Command, directory: &Path) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let program = command.get_program().display().to_string();
+        let child = command.spawn().unwrap_or_else(|error| {
+            panic!("{program} does not start ({error}): run `cargo xtask test` to install it")
+        });
+        // Its input ends when we do, however we end.
+        let watch = format!("cat > /dev/null; kill -9 {}; rm -r \"$1\"", child.id());
+        let mut guard = Command::new("sh");
+        guard.args(["-c", &watch, "sh"]).arg(directory).stdin(Stdio::piped());
+        let guard = guard.stderr(Stdio::null()).spawn().unwrap();
+        Self { child, guard }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The guard first: it must not kill whoever has the number next.
+        for child in [&mut self.guard, &mut self.child] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 impl Single {
@@ -90,8 +123,8 @@ impl Single {
         let args: Vec<_> = args.iter().map(|&arg| arg.to_owned()).collect();
         for _ in 0..STARTS_MAX {
             let (port, directory) = (free_port(), directory());
-            let child = spawn(program, port, &directory, &args);
-            let mut server = Self { port, directory, program, args: args.clone(), child };
+            let process = spawn(program, port, &directory, &args);
+            let mut server = Self { port, directory, program, args: args.clone(), process };
             // Somebody else may have taken the port, or the one for talk within a cluster.
             if server.is_up() {
                 return server;
@@ -104,7 +137,7 @@ impl Single {
     fn is_up(&mut self) -> bool {
         let mut has_ended = false;
         until(&format!("{} on {}", self.program, self.port), || {
-            has_ended = self.child.try_wait().unwrap().is_some();
+            has_ended = self.process.child.try_wait().unwrap().is_some();
             let pong = self.try_command(&["PING"]);
             // One that wants a password is up too.
             has_ended || pong.map_or_else(|error| error.code().is_some(), |_| true)
@@ -114,8 +147,8 @@ impl Single {
 
     /// Ends it as a power cut would.
     pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.process.child.kill().unwrap();
+        self.process.child.wait().unwrap();
     }
 
     /// Starts it again on the same port, with what it had saved.
@@ -125,11 +158,11 @@ impl Single {
     }
 
     pub(crate) fn restart_at_once(&mut self) {
-        self.child = spawn(self.program, self.port, &self.directory, &self.args);
+        self.process = spawn(self.program, self.port, &self.directory, &self.args);
     }
 
     pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
-        let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
+        let pid = nix::unistd::Pid::from_raw(self.process.child.id().try_into().unwrap());
         nix::sys::signal::kill(pid, signal).unwrap();
     }
 
@@ -158,26 +191,19 @@ impl Single {
 
 impl Drop for Single {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
-fn spawn(program: &str, port: u16, directory: &PathBuf, args: &[String]) -> Child {
+fn spawn(program: &str, port: u16, directory: &Path, args: &[String]) -> Process {
     let mut command = Command::new(program);
-    if program.ends_with("sentinel") {
-        command.arg(directory.join("sentinel.conf"));
-    }
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--protected-mode", "no"]);
     command.arg("--dir").arg(directory);
-    if !program.ends_with("sentinel") && !args.iter().any(|arg| arg == "--save") {
+    if !args.iter().any(|arg| arg == "--save") {
         command.args(["--save", ""]);
     }
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().unwrap_or_else(|error| {
-        panic!("{program} does not start ({error}): run `cargo xtask test`, which installs it")
-    })
+    command.args(args);
+    Process::start(command, directory)
 }
 
 pub(crate) fn command(url: &str, words: &[&str]) -> redis::RedisResult<redis::Value> {

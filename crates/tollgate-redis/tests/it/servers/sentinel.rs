@@ -1,6 +1,6 @@
 //! A primary, two replicas, and three Sentinels that watch them.
 
-use super::{Single, command, directory, free_port, text, until};
+use super::{Process, Single, command, directory, free_port, text, until};
 
 /// What the Sentinels call the primary.
 pub(crate) const SERVICE: &str = "tollgate";
@@ -14,13 +14,11 @@ pub(crate) struct Sentinel {
 struct Watcher {
     port: u16,
     directory: std::path::PathBuf,
-    child: std::process::Child,
+    _process: Process,
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
@@ -76,6 +74,7 @@ fn watch(primary_port: &str) -> Watcher {
     let file = directory.join("sentinel.conf");
     std::fs::write(&file, lines.join("\n")).unwrap();
     let mut command = std::process::Command::new("redis-sentinel");
-    command.arg(&file).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-    Watcher { port, directory, child: command.spawn().unwrap() }
+    command.arg(&file);
+    let process = Process::start(command, &directory);
+    Watcher { port, directory, _process: process }
 }

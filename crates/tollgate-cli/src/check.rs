@@ -121,12 +121,15 @@ fn row(named: &NamedLimit) -> [String; 5] {
     let overrides = Some(named.overrides().len()).filter(|&some| some > 0);
     let overrides = overrides.map(|some| count(some, "override"));
     let shadow = named.is_shadow().then(|| "in shadow".to_owned());
-    let sharing = named.sharing();
-    let away = Some(sharing.on_failure).filter(|it| *it != OnFailure::default());
-    let away = away.map(|what| format!("on_store_failure: {what}"));
+    let away = on_failure(named).map(|what| format!("on_store_failure: {what}"));
     let notes: Vec<String> =
         overrides.into_iter().chain(shadow).chain(away).chain(lease(named)).collect();
     [named.name().to_owned(), number, named.id_format().name().to_owned(), terms, notes.join(", ")]
+}
+
+/// What becomes of asks that a shared store does not answer, if it is said.
+fn on_failure(named: &NamedLimit) -> Option<OnFailure> {
+    Some(named.sharing().on_failure).filter(|what| *what != OnFailure::default())
 }
 
 /// What a lease comes to, where servers share buckets.
@@ -179,7 +182,9 @@ struct JsonLimit<'a> {
     /// Only where it is so: it denies nobody.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     shadow: bool,
-    on_store_failure: String,
+    /// Only where it is not what it is if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_store_failure: Option<String>,
     /// How many tokens a server takes in advance at most, and for how many nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<JsonLease>,
@@ -239,7 +244,7 @@ impl<'a> JsonLimit<'a> {
             period: limit.map(|limit| limit.period().get()),
             overrides: named.overrides().len(),
             shadow: named.is_shadow(),
-            on_store_failure: named.sharing().on_failure.to_string(),
+            on_store_failure: on_failure(named).map(|what| what.to_string()),
             lease: named
                 .sharing()
                 .lease

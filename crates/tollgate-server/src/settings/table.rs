@@ -53,6 +53,11 @@ impl Setting {
         (self.set)(settings, text)
     }
 
+    /// Its value in a message: as it is, unless there may be a password in it.
+    pub fn shown<'t>(&self, text: &'t str) -> &'t str {
+        if self.name == "store.address" && text.contains('@') { "…" } else { text }
+    }
+
     /// The setting of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         SETTINGS.iter().find(|setting| setting.name == name)

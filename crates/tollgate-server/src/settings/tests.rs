@@ -69,6 +69,11 @@ const OTHERS: &[(&str, &str)] = &[
     ("throttr.idle", "1h"),
     ("throttr.strict", "true"),
     ("throttr.named_limits", "true"),
+    ("store.address", "redis+cluster://10.0.0.1,10.0.0.2:7000"),
+    ("store.timeout", "5ms"),
+    ("store.ca", "ca.pem"),
+    ("store.cert", "cert.pem"),
+    ("store.key", "key.pem"),
     ("limits", "limits.yaml"),
     ("overrides", "overrides.yaml"),
     ("state", "state"),
@@ -87,7 +92,8 @@ fn a_setting_is_called_the_same_everywhere() {
     for setting in SETTINGS {
         let flag = setting.flag.to_uppercase().replace('-', "_");
         assert_eq!(setting.variable, format!("TOLLGATE_{flag}"));
-        let plain = setting.name.trim_end_matches(".listen").replace(['.', '_'], "-");
+        let plain = setting.name.trim_end_matches(".listen").trim_end_matches(".address");
+        let plain = plain.replace(['.', '_'], "-");
         let short = setting.name.rsplit('.').next().unwrap().replace('_', "-");
         assert!([plain, short].contains(&setting.flag.to_owned()), "{}", setting.flag);
     }
@@ -100,6 +106,17 @@ fn paths_are_relative_to_the_file() {
     assert_eq!(settings.limits.as_deref(), Some(Path::new("/etc/tollgate/limits.yaml")));
     assert_eq!(settings.state.as_deref(), Some(Path::new("/var/lib/tollgate")));
     assert_eq!(settings.udp.rules, None);
+}
+
+#[test]
+fn a_store_that_cannot_be_is_refused_without_its_password() {
+    for text in ["sesame@redis", "http://:sesame@host", "redis://:sesame@a,b", "redis://:sesame@h:x"] {
+        let error = parse(&format!("store: {{address: '{text}'}}")).unwrap_err().to_string();
+        assert!(error.contains("address"), "{error}");
+        assert!(!error.contains("sesame"), "{error}");
+    }
+    assert!(parse("store: {timeout: 0ms}").is_err());
+    assert!(parse("store: {timeout: 11s}").is_err());
 }
 
 #[test]

@@ -170,10 +170,8 @@ impl Door {
         requests: &mut impl Iterator<Item = Request<'a>>,
         asked: &mut Asked,
     ) -> Option<(&'a str, Request<'a>)> {
-        let (waits, most) = match self.waits() {
-            false => (false, BATCH_REQUESTS),
-            true => (true, TRIP_REQUESTS),
-        };
+        let waits = self.waits();
+        let most = if waits { TRIP_REQUESTS } else { BATCH_REQUESTS };
         let names = self.options.named_limits.then(|| self.limiter.names());
         for request in requests.take(most) {
             let Request { ask, consumer, resource } = request;

@@ -128,17 +128,14 @@ impl Tally {
         add(&self.failures[kind(failure)], 1);
         let mut weather = self.weather.lock();
         weather.is_known = true;
-        match &mut weather.down {
-            Some(down) => {
-                if down.last < now {
-                    (down.last, down.why) = (now, failure.to_string());
-                }
+        if let Some(down) = &mut weather.down {
+            if down.last < now {
+                (down.last, down.why) = (now, failure.to_string());
             }
-            None => {
-                let why = failure.to_string();
-                tracing::warn!(%why, "Redis does not answer: limits decide as they say");
-                weather.down = Some(Down { since: now, last: now, why });
-            }
+        } else {
+            let why = failure.to_string();
+            tracing::warn!(%why, "Redis does not answer: limits decide as they say");
+            weather.down = Some(Down { since: now, last: now, why });
         }
     }
 

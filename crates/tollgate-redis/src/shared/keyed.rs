@@ -25,8 +25,18 @@ pub(super) trait Counted: Algorithm<Book = ()> {
         within: Duration,
     ) -> impl Future<Output = Vec<Result<Self::Outcome, Failure>>> + Send;
 
-    /// What is known of the key after an answer; nothing if no more than before.
-    fn learned(ask: &Self::Ask, outcome: &Self::Outcome, now: Moment) -> Option<Option<Self::Cell>>;
+    /// What is known of the key after an answer.
+    fn learned(ask: &Self::Ask, outcome: &Self::Outcome, now: Moment) -> Learned<Self::Cell>;
+}
+
+/// What an answer says of a key.
+pub(super) enum Learned<C> {
+    /// It is this.
+    Is(C),
+    /// It is gone.
+    Gone,
+    /// No more than was known before.
+    Nothing,
 }
 
 impl Counted for Average {
@@ -45,9 +55,11 @@ impl Counted for Average {
         rule: &average::Rule,
         outcome: &average::Outcome,
         now: Moment,
-    ) -> Option<Option<AverageCell>> {
-        let is_counted = !outcome.over || rule.is_strict();
-        is_counted.then(|| Some(AverageCell::answered(rule, *outcome, now)))
+    ) -> Learned<AverageCell> {
+        if outcome.over && !rule.is_strict() {
+            return Learned::Nothing;
+        }
+        Learned::Is(AverageCell::answered(rule, *outcome, now))
     }
 }
 
@@ -67,14 +79,14 @@ impl Counted for Quota {
         ask: &quota::Ask,
         outcome: &quota::Outcome,
         now: Moment,
-    ) -> Option<Option<QuotaCell>> {
+    ) -> Learned<QuotaCell> {
         match (ask, outcome.can) {
             // One that was too small to begin with was not made.
-            (quota::Ask::Insert { .. }, false) => None,
-            (quota::Ask::Purge, _) | (_, false) => Some(None),
+            (quota::Ask::Insert { .. }, false) => Learned::Nothing,
+            (quota::Ask::Purge, _) | (_, false) => Learned::Gone,
             (_, true) => {
                 let expires = now.after(outcome.unit.length(outcome.ttl));
-                Some(Some(QuotaCell::new(outcome.remaining, expires, outcome.unit)))
+                Learned::Is(QuotaCell::new(outcome.remaining, expires, outcome.unit))
             }
         }
     }
@@ -114,8 +126,10 @@ impl KeyedBuckets {
             match answer {
                 Ok(answered) => {
                     add(&tally.decided, 1);
-                    if let Some(cell) = A::learned(&question.ask, &answered, now) {
-                        local.learn(question.bucket, cell, now);
+                    match A::learned(&question.ask, &answered, now) {
+                        Learned::Is(cell) => local.learn(question.bucket, Some(cell), now),
+                        Learned::Gone => local.learn(question.bucket, None, now),
+                        Learned::Nothing => {}
                     }
                     *outcome = answered;
                 }

@@ -185,7 +185,7 @@ impl<D: StreamDoor> Worker<D> {
         let (flow, bytes, rest) = if door.waits() {
             // Others of this worker have their turn meanwhile, so it has buffers of its own.
             let _turn = self.turns.acquire().await;
-            let read = self.read(stream, hear, |input| input.to_vec())?;
+            let read = self.read(stream, hear, <[u8]>::to_vec)?;
             let Some(input) = read else { return Ok(Step::Nothing) };
             let mut output = Vec::new();
             // Boxed, so that a connection that waits for its client has no room for it.

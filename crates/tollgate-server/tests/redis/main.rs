@@ -1,6 +1,7 @@
 //! Servers that share their buckets in a real Redis.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^53 asks")]
 
 mod away;
 mod shared;

@@ -47,13 +47,13 @@ pub struct Wherever<'l> {
 
 impl<'l> Wherever<'l> {
     /// Whether answers may have to be waited for.
-    pub fn waits(&self) -> bool {
+    pub fn waits(self) -> bool {
         self.shared().is_some()
     }
 
     /// What [`Limiter::spend`] says.
     pub async fn spend(
-        &self,
+        self,
         limit: &str,
         id: &str,
         cost: u64,
@@ -64,7 +64,7 @@ impl<'l> Wherever<'l> {
 
     /// What [`Limiter::check`] says.
     pub async fn check(
-        &self,
+        self,
         limit: &str,
         id: &str,
         cost: u64,
@@ -74,13 +74,13 @@ impl<'l> Wherever<'l> {
     }
 
     /// What [`Limiter::reset`] says.
-    pub async fn reset(&self, limit: &str, id: &str, now: Moment) -> Result<Decision, Mistake> {
+    pub async fn reset(self, limit: &str, id: &str, now: Moment) -> Result<Decision, Mistake> {
         self.one(Request::new(limit, id, 0), Action::Reset, now).await
     }
 
     /// What [`Limiter::batch`] says.
     pub async fn batch<'b>(
-        &self,
+        self,
         batch: &'b mut Batch,
         asks: &[Request<'_>],
         now: Moment,
@@ -104,7 +104,7 @@ impl<'l> Wherever<'l> {
 
     /// What [`Limiter::transaction`] says.
     pub async fn transaction(
-        &self,
+        self,
         asks: &[Request<'_>],
         now: Moment,
     ) -> Result<Merged, Mistake> {
@@ -112,18 +112,18 @@ impl<'l> Wherever<'l> {
     }
 
     /// What [`Limiter::refund_all`] says.
-    pub async fn refund_all(&self, asks: &[Request<'_>], now: Moment) -> Result<Merged, Mistake> {
+    pub async fn refund_all(self, asks: &[Request<'_>], now: Moment) -> Result<Merged, Mistake> {
         self.joined(asks, |_| Action::Refund, now).await
     }
 
     /// What [`Limiter::reset_all`] says.
-    pub async fn reset_all(&self, asks: &[Request<'_>], now: Moment) -> Result<Merged, Mistake> {
+    pub async fn reset_all(self, asks: &[Request<'_>], now: Moment) -> Result<Merged, Mistake> {
         self.joined(asks, |_| Action::Reset, now).await
     }
 
     /// What [`Limiter::explain`] says.
     pub async fn explain(
-        &self,
+        self,
         limit: &str,
         id: &str,
         cost: u64,
@@ -146,7 +146,7 @@ impl<'l> Wherever<'l> {
     }
 
     async fn one(
-        &self,
+        self,
         ask: Request<'_>,
         action: Action,
         now: Moment,
@@ -167,7 +167,7 @@ impl<'l> Wherever<'l> {
     }
 
     async fn joined(
-        &self,
+        self,
         asks: &[Request<'_>],
         action: impl Fn(&Request<'_>) -> Action,
         now: Moment,
@@ -189,7 +189,7 @@ impl<'l> Wherever<'l> {
     }
 
     async fn visit(
-        &self,
+        self,
         shared: &dyn SharedStore<Gcra>,
         questions: &[Question<Gcra>],
         names: &Names,
@@ -201,7 +201,7 @@ impl<'l> Wherever<'l> {
     }
 
     fn tell(
-        &self,
+        self,
         resolver: &Resolver,
         asks: &[Request<'_>],
         questions: &[Question<Gcra>],
@@ -212,7 +212,7 @@ impl<'l> Wherever<'l> {
         }
     }
 
-    fn shared(&self) -> Option<&'l Arc<dyn SharedStore<Gcra>>> {
+    fn shared(self) -> Option<&'l Arc<dyn SharedStore<Gcra>>> {
         self.limiter.core.shared.get()
     }
 }

@@ -21,8 +21,8 @@ use crate::failure::Failure;
 use crate::link::Link;
 use crate::startup::Warning;
 use buckets::{Buckets, Denials};
-pub use health::{Health, State};
 use health::Tally;
+pub use health::{Health, State};
 use keyed::KeyedBuckets;
 
 /// How long a decision may wait for Redis, unless it is told otherwise.

@@ -64,7 +64,9 @@ pub enum StartError {
     Store(#[from] SharedError),
     #[error(transparent)]
     Shared(#[from] AlreadyShared),
-    #[error("a certificate for the store needs its key, and a key its certificate: set --store-cert and --store-key")]
+    #[error(
+        "a certificate for the store needs its key, and a key its certificate: set --store-cert and --store-key"
+    )]
     StoreKey,
     #[error("every door is off: open one with --http, --udp, --bucket or --throttr")]
     NoDoor,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tollgate::algorithm::Algorithm as _;
 use tollgate::algorithm::book::{self, Action, Book, BucketCell, Gcra};
 use tollgate::algorithm::gcra::{Outcome, Verdict};
-use tollgate::store::shared::{Names, OnFailure, Sharing, SharedStore, Visit, Visiting};
+use tollgate::store::shared::{Names, OnFailure, SharedStore, Sharing, Visit, Visiting};
 use tollgate::store::{Fingerprint, MemoryStore, Question, Secret, Store as _};
 use tollgate::{Moment, Nanos};
 
@@ -377,8 +377,7 @@ impl<'a> Stay<'a> {
             return false;
         }
         let length = sharing.lease.unwrap_or_default();
-        let left =
-            self.store.leases.granted(bucket, size, question.ask.cost, length, self.now);
+        let left = self.store.leases.granted(bucket, size, question.ask.cost, length, self.now);
         let cell = BucketCell::filling(known.id, &known.rule, outcome.reset_in, self.now);
         self.local.learn(question.bucket, Some(cell), self.now);
         add(&home.tally.decided, 1);

@@ -75,11 +75,7 @@ impl Counted for Quota {
         answers.into_iter().map(|answer| answer.map(|it| it.outcome)).collect()
     }
 
-    fn learned(
-        ask: &quota::Ask,
-        outcome: &quota::Outcome,
-        now: Moment,
-    ) -> Learned<QuotaCell> {
+    fn learned(ask: &quota::Ask, outcome: &quota::Outcome, now: Moment) -> Learned<QuotaCell> {
         match (ask, outcome.can) {
             // One that was too small to begin with was not made.
             (quota::Ask::Insert { .. }, false) => Learned::Nothing,

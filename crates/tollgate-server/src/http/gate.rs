@@ -89,12 +89,7 @@ fn denied_status(status: Option<&str>) -> Result<StatusCode, Problem> {
     }
 }
 
-async fn pass(
-    app: &App,
-    office: &Office,
-    ask: Request<'_>,
-    denied: StatusCode,
-) -> Answer {
+async fn pass(app: &App, office: &Office, ask: Request<'_>, denied: StatusCode) -> Answer {
     let (limiter, now) = (&office.house.http, office.time.now());
     let problem = |mistake: Mistake| Problem::in_path(&mistake);
     // First, so that a limit that a reload takes away meanwhile is a mistake before it is spent.

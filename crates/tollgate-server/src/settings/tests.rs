@@ -110,7 +110,9 @@ fn paths_are_relative_to_the_file() {
 
 #[test]
 fn a_store_that_cannot_be_is_refused_without_its_password() {
-    for text in ["sesame@redis", "http://:sesame@host", "redis://:sesame@a,b", "redis://:sesame@h:x"] {
+    for text in
+        ["sesame@redis", "http://:sesame@host", "redis://:sesame@a,b", "redis://:sesame@h:x"]
+    {
         let error = parse(&format!("store: {{address: '{text}'}}")).unwrap_err();
         assert!(error.contains("address"), "{error}");
         assert!(!error.contains("sesame"), "{error}");

@@ -261,8 +261,7 @@ impl<D: StreamDoor> Worker<D> {
         let their_end = async {
             loop {
                 let readable = stream.readable().await;
-                let read =
-                    readable.and_then(|()| stream.try_read(&mut self.input.borrow_mut()));
+                let read = readable.and_then(|()| stream.try_read(&mut self.input.borrow_mut()));
                 match read {
                     Ok(0) => return,
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,

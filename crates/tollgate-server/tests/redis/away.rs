@@ -190,7 +190,8 @@ fn a_wrong_password_is_told_and_never_shown() {
     let shared = server.stats().shared.unwrap();
     let why = shared.why.clone().unwrap_or_default();
     assert!(why.contains("credentials"), "{why}");
-    let told = format!("{shared:?} {settings:?} {} {}", server.metrics(), web.get("/readyz").text());
+    let told =
+        format!("{shared:?} {settings:?} {} {}", server.metrics(), web.get("/readyz").text());
     assert!(!told.contains("open-it"), "{told}");
     assert!(server.drain(settings.drain).unwrap());
 }

@@ -2,9 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{
-    Decided, Decision, Decisions, Limiter, Mistake, Request, decision, mistake, question,
-};
+use super::{Decided, Decision, Decisions, Limiter, Mistake, Request, decision, mistake, question};
 use crate::Moment;
 use crate::algorithm::book::{Action, Gcra};
 use crate::algorithm::gcra::Outcome;

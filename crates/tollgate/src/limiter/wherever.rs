@@ -18,7 +18,11 @@ impl Limiter {
     /// Has the buckets decided by `store`, which others share, from `at` on: for this limiter and
     /// all over the same limits. It is then asked through [`wherever`](Self::wherever); whatever is
     /// asked otherwise is decided by this process's memory alone. Refuses a second store.
-    pub fn share(&self, store: Arc<dyn SharedStore<Gcra>>, at: Moment) -> Result<(), AlreadyShared> {
+    pub fn share(
+        &self,
+        store: Arc<dyn SharedStore<Gcra>>,
+        at: Moment,
+    ) -> Result<(), AlreadyShared> {
         // A reload would install its rules in the store before or after, and not both.
         let mut registry = self.core.registry.lock();
         store.install(&registry.book(), at);
@@ -103,11 +107,7 @@ impl<'l> Wherever<'l> {
     }
 
     /// What [`Limiter::transaction`] says.
-    pub async fn transaction(
-        self,
-        asks: &[Request<'_>],
-        now: Moment,
-    ) -> Result<Merged, Mistake> {
+    pub async fn transaction(self, asks: &[Request<'_>], now: Moment) -> Result<Merged, Mistake> {
         self.joined(asks, |ask| ask.mode.into(), now).await
     }
 
@@ -145,12 +145,7 @@ impl<'l> Wherever<'l> {
         Explanation::of(&resolver, &ask, &questions, &outcomes)
     }
 
-    async fn one(
-        self,
-        ask: Request<'_>,
-        action: Action,
-        now: Moment,
-    ) -> Result<Decision, Mistake> {
+    async fn one(self, ask: Request<'_>, action: Action, now: Moment) -> Result<Decision, Mistake> {
         let Some(shared) = self.shared() else {
             return self.limiter.one(ask, action, now);
         };

@@ -64,8 +64,8 @@ use crate::store::shared::Sharing;
 
 pub use buckets::{BUCKET_NAME_BYTES_MAX, BUCKET_RATE_MAX};
 pub use change::{Change, Effect, changes};
-pub use define::DefineError;
 pub use defaults::LEASE_MAX;
+pub use define::DefineError;
 pub use domain::{DomainError, FQDN_SET_NAMES_MAX};
 pub use draft::{NAMES_MAX, OVERRIDES_MAX};
 pub use duration::{DurationError, parse_duration};

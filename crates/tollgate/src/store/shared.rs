@@ -109,9 +109,7 @@ impl Names {
     /// The names, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], Sharing)> {
         let starts = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
-        starts
-            .zip(&self.ends)
-            .map(|(start, (end, sharing))| (&self.bytes[start..*end], *sharing))
+        starts.zip(&self.ends).map(|(start, (end, sharing))| (&self.bytes[start..*end], *sharing))
     }
 
     /// How many there are.

@@ -10,9 +10,9 @@ use crate::Nanos;
 use crate::algorithm::book::RuleId;
 use crate::algorithm::gcra::Rule;
 use crate::limits::{BUCKET_NAME_BYTES_MAX, IdFormat, Limits, NAMES_MAX, OVERRIDES_MAX};
-use crate::store::shared::Sharing;
 use crate::store::Fingerprint;
 use crate::store::saved::{Reader, RestoreError, Writer};
+use crate::store::shared::Sharing;
 
 const NO_RULE: u32 = u32::MAX;
 

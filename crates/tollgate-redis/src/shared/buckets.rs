@@ -5,11 +5,11 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hashbrown::HashMap;
 use parking_lot::RwLock;
-use tokio::time::Instant;
 use tollgate::algorithm::Algorithm as _;
 use tollgate::algorithm::book::{self, Action, Book, BucketCell, Gcra};
 use tollgate::algorithm::gcra::{Outcome, Verdict};
@@ -146,7 +146,6 @@ impl Buckets {
 
     async fn visit(&self, visit: Visit<'_, Gcra>) {
         let Visit { local, questions, names, outcomes, now } = visit;
-        let until = Instant::now() + self.home.within;
         let rules = self.rules.load_full();
         let names: Vec<(&[u8], Sharing)> = names.iter().collect();
         let forgotten = self.home.denials.forgotten();
@@ -158,7 +157,9 @@ impl Buckets {
         for place in transactions(questions) {
             stay.plan(place, &mut trip, &mut behind);
         }
-        let mut again = stay.go(trip, until).await;
+        // Tokens that cannot be taken in advance make for a second trip.
+        let within = self.home.within / if trip.leased.is_empty() { 1 } else { 2 };
+        let mut again = stay.go(trip, within).await;
         behind.retain(|place: &Range<usize>| !stay.take_leased(place.start));
         again.append(&mut behind);
         let mut trip = Trip::default();
@@ -166,7 +167,7 @@ impl Buckets {
             stay.add(place, None, &mut trip);
         }
         // Nothing is taken in advance now, so nothing is left to be asked again.
-        stay.go(trip, until).await;
+        stay.go(trip, within).await;
     }
 
     /// Since when a rule is in force for a bucket, by our clock.
@@ -313,7 +314,7 @@ impl<'a> Stay<'a> {
     }
 
     /// Asks Redis. Returns what is to be asked again, because tokens could not be taken in advance.
-    async fn go(&mut self, trip: Trip<'a>, until: Instant) -> Vec<Range<usize>> {
+    async fn go(&mut self, trip: Trip<'a>, within: Duration) -> Vec<Range<usize>> {
         let mut again = Vec::new();
         if trip.asks.is_empty() {
             return again;
@@ -322,7 +323,6 @@ impl<'a> Stay<'a> {
         match self.store.home.link() {
             Ok(link) => {
                 add(&self.store.home.tally.trips, 1);
-                let within = until.saturating_duration_since(Instant::now());
                 link.gcra(&trip.asks, &link::Visit::within(within), &mut answers).await;
             }
             Err(error) => answers.resize(trip.asks.len(), Err(Failure::Refused(error.to_string()))),

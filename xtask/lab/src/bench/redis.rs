@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             args.buckets, args.hot, args.rounds, args.millis
         );
         let mut misses = compare(args, &server).await?;
-        memory(&server)?;
+        memory(args, &server).await?;
         misses.extend(outage::flood(args, &server).await?);
         misses.extend(outage::run(args, &mut server).await?);
         if misses.is_empty() { Ok(()) } else { Err(misses.join("; ").into()) }
@@ -188,7 +188,7 @@ async fn plain(
 
 fn report(rounds: &[Round], health: &Health) -> Vec<String> {
     println!("                          decisions/s  p50 ms  p99 ms  ratio to the plain loop");
-    let mut row = |name: &str, pick: fn(&Round) -> &Load| {
+    let row = |name: &str, pick: fn(&Round) -> &Load| {
         let of = |value: &dyn Fn(&Round) -> f64| median(rounds.iter().map(value).collect());
         let ratio = of(&|round| pick(round).per_second / round.bare.per_second);
         println!(
@@ -222,14 +222,18 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// Prints what a bucket takes in Redis.
-fn memory(server: &Server) -> Result<(), Failure> {
-    let key = "tollgate:{1:client-1}";
-    let found: Vec<String> =
-        redis::from_redis_value(server.command(&["KEYS", "tollgate:{*:client-1}"])?)?;
-    let key = found.first().map_or(key, String::as_str);
-    let bytes: u64 = redis::from_redis_value(server.command(&["MEMORY", "USAGE", key])?)?;
-    let value: String = redis::from_redis_value(server.command(&["GET", key])?)?;
-    println!("a bucket in Redis: {key} = '{value}', {bytes} bytes by MEMORY USAGE\n");
+/// Prints what a bucket takes in Redis: one by itself, and all with the tables that find them.
+async fn memory(args: &Args, server: &Server) -> Result<(), Failure> {
+    server.command(&["FLUSHALL"])?;
+    let before = server.number("used_memory")?;
+    let tollgate = Tollgate::open(server, args.buckets, UNHURRIED)?;
+    load::run(args.shape(), args.buckets, || tollgate.worker("Exact")).await?;
+    let taken = server.number("used_memory")?.saturating_sub(before);
+    let keys: u64 = redis::from_redis_value(server.command(&["DBSIZE"])?)?;
+    let key: String = redis::from_redis_value(server.command(&["RANDOMKEY"])?)?;
+    let value: String = redis::from_redis_value(server.command(&["GET", &key])?)?;
+    let bytes: u64 = redis::from_redis_value(server.command(&["MEMORY", "USAGE", &key])?)?;
+    println!("a bucket in Redis: {key} is '{value}', {bytes} bytes by MEMORY USAGE;");
+    println!("{keys} buckets take {} bytes each of used_memory\n", taken / keys.max(1));
     Ok(())
 }

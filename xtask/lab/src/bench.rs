@@ -3,6 +3,7 @@
 mod count;
 mod crowd;
 mod engine;
+mod redis;
 mod saved;
 mod udp;
 
@@ -20,6 +21,8 @@ pub(crate) enum Bench {
     Count(count::Args),
     /// Saving all buckets and restoring them
     Saved(saved::Args),
+    /// Decisions in Redis, beside a plain loop of EVALSHA; and while Redis is away
+    Redis(redis::Args),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
@@ -29,5 +32,6 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
         Bench::Crowd(args) => crowd::run(args),
         Bench::Count(args) => count::run(args),
         Bench::Saved(args) => saved::run(args),
+        Bench::Redis(args) => redis::run(args),
     }
 }

@@ -99,7 +99,7 @@ impl Serve {
                 } else {
                     format!("--{}", setting.flag)
                 };
-                Error::Setting { name, text: text.clone(), source }
+                Error::Setting { name, text: setting.shown(text).to_owned(), source }
             })?;
         }
         settings.http.tokens_text.clone_from(&self.tokens);

@@ -86,7 +86,7 @@ impl Reading<'_> {
         let is_file = setting.no_path.is_some_and(is_path);
         let set = setting.set(&mut self.settings, if is_file { &path } else { &text });
         if let Err(error) = set {
-            let message = format!("{name} is `{}`", found(&text));
+            let message = format!("{name} is `{}`", found(setting.shown(&text)));
             report.fault(pair.value.span, message, error.to_string());
         }
     }

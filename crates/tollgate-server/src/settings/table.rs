@@ -53,6 +53,12 @@ impl Setting {
         (self.set)(settings, text)
     }
 
+    /// What is said of a text that it cannot be set to. An address may have a password in it, also
+    /// one that is wrong.
+    pub fn shown<'t>(&self, text: &'t str) -> &'t str {
+        if self.name == "store.address" { "(not shown)" } else { text }
+    }
+
     /// The setting of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         SETTINGS.iter().find(|setting| setting.name == name)

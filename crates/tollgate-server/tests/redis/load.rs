@@ -1,0 +1,184 @@
+//! Clients that ask all the time, and what a failover costs them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{Clock, Moment, Nanos};
+use tollgate_server::Server;
+
+use crate::servers::until;
+use crate::support::{Stream, Web};
+
+/// One limit that only the store decides, and never gives back; one that memory takes over.
+pub(crate) const LIMITS: &str = "
+Shared: {burst: 100, count: 100, period: 24h}
+Counted: {burst: 1000000, count: 1, period: 1h, on_store_failure: deny}
+Local: {burst: 50, count: 50, period: 1s, on_store_failure: local}
+";
+const COUNTED: u64 = 1_000_000;
+const LOCAL_BURST: f64 = 50.0;
+const LOCAL_RATE: f64 = 50.0;
+/// How long a decision may wait for the store here.
+pub(crate) const TIMEOUT: Duration = Duration::from_millis(100);
+/// How long it takes at most until a store that is back decides again.
+const RECOVERY: Duration = Duration::from_secs(1);
+/// What a busy machine may take besides.
+const SLACK: Duration = Duration::from_millis(900);
+/// How many asks are decided before the primary is killed.
+const WARM: u64 = 4_000;
+
+/// One answer.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    at: Moment,
+    took: Duration,
+    passed: bool,
+}
+
+/// A client that asks for one bucket, one ask at a time, until it is told to stop.
+struct Load {
+    is_over: Arc<AtomicBool>,
+    thread: thread::JoinHandle<Vec<Asked>>,
+}
+
+impl Load {
+    fn begin(server: &Server, bucket: &str, clock: &Arc<Clock>) -> Self {
+        let mut client = Stream::connect(server, "bucket");
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (over, clock) = (Arc::clone(&is_over), Arc::clone(clock));
+        let line = format!("get {bucket}\n");
+        let thread = thread::spawn(move || {
+            let mut answers = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                let began = clock.now();
+                client.send(line.as_bytes());
+                let passed = client.read(2) == b"1\n";
+                let at = clock.now();
+                answers.push(Asked { at, took: at.since(began).into(), passed });
+            }
+            answers
+        });
+        Self { is_over, thread }
+    }
+
+    fn end(self) -> Vec<Asked> {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+/// When what happened.
+struct Times {
+    began: Moment,
+    killed: Moment,
+    promoted: Moment,
+    back: Moment,
+    ended: Moment,
+}
+
+/// Kills the primary that has the buckets `Counted:ID` and `Local:ID` while both are asked for
+/// through every server, and judges what passed.
+pub(crate) fn judge_failover(
+    what: &str,
+    servers: &[Server],
+    id: &str,
+    kill: impl FnOnce(),
+    is_promoted: impl FnMut() -> bool,
+) {
+    let clock = Arc::new(Clock::start());
+    let began = clock.now();
+    let begin = |limit: &str| {
+        let bucket = format!("{limit}:{id}");
+        servers.iter().map(|it| Load::begin(it, &bucket, &clock)).collect::<Vec<_>>()
+    };
+    let (counted, local) = (begin("Counted"), begin("Local"));
+    let decided = || servers.iter().map(|it| it.stats().shared.unwrap().decided).sum::<u64>();
+    let before = decided();
+    until("some asks", || decided() > before + WARM);
+    kill();
+    let killed = clock.now();
+    until("a replica is promoted", is_promoted);
+    let promoted = clock.now();
+    let mut extra = 0;
+    for server in servers {
+        let mut web = Web::connect(server);
+        let ask = format!(r#"{{"limit":"Counted","id":"{id}"}}"#);
+        until("the new primary decides", || {
+            let passed = web.post("/v1/spend", &ask).json()["allowed"] == true;
+            extra += usize::from(passed);
+            passed
+        });
+    }
+    let back = clock.now();
+    let end = |loads: Vec<Load>| loads.into_iter().flat_map(Load::end).collect::<Vec<_>>();
+    let (counted, local) = (end(counted), end(local));
+    let times = Times { began, killed, promoted, back, ended: clock.now() };
+    let spent = COUNTED - remaining(&servers[0], id);
+    let window = judge_counted(what, &counted, extra, spent, servers.len(), &times);
+    judge_local(what, &local, window, servers.len(), &times);
+    for asked in counted.iter().chain(&local) {
+        assert!(asked.took <= TIMEOUT + SLACK, "a decision took {:?}", asked.took);
+    }
+}
+
+fn remaining(server: &Server, id: &str) -> u64 {
+    let bucket = Web::connect(server).get(&format!("/v1/buckets/Counted/{id}")).json();
+    bucket["remaining"].as_u64().unwrap_or_else(|| panic!("{bucket}"))
+}
+
+/// Compares what passed with what the new primary knows of: the difference was not replicated.
+/// Returns how long before the end of the old one that was spent.
+fn judge_counted(
+    what: &str,
+    asked: &[Asked],
+    extra: usize,
+    spent: u64,
+    clients: usize,
+    times: &Times,
+) -> Nanos {
+    let passed = asked.iter().filter(|it| it.passed).count() + extra;
+    let (passed, spent) = (passed as u64, spent);
+    // What was under way when the connection broke may have been counted, and was not answered.
+    let under_way = clients as u64 * 2;
+    assert!(spent <= passed + under_way, "{spent} spent, {passed} passed");
+    let lost = usize::try_from(passed.saturating_sub(spent)).unwrap();
+    let mut old: Vec<Moment> =
+        asked.iter().filter(|it| it.passed && it.at < times.promoted).map(|it| it.at).collect();
+    old.sort_unstable();
+    assert!(lost <= old.len(), "{lost} lost of {} that the old primary decided", old.len());
+    let last = old.last().copied().unwrap();
+    let window = match lost {
+        0 => Nanos::ZERO,
+        _ => last.since(old[(old.len() - lost).saturating_sub(1)]),
+    };
+    let recovery = Duration::from(times.back.since(times.promoted));
+    eprintln!(
+        "{what}: {lost} of {} acknowledged were not replicated, the last {:?}; away for {:?}, \
+         decided again {recovery:?} after the replica was promoted",
+        old.len(),
+        Duration::from(window),
+        Duration::from(times.back.since(times.killed)),
+    );
+    assert!(recovery <= RECOVERY + SLACK, "it took {recovery:?}");
+    window
+}
+
+/// The limit that memory takes over passes no more than its rule, and once more per server for the
+/// time without a store, and what the failover lost.
+fn judge_local(what: &str, asked: &[Asked], window: Nanos, servers: usize, times: &Times) {
+    let passed: Vec<Moment> = asked.iter().filter(|it| it.passed).map(|it| it.at).collect();
+    let secs = |length: Nanos| Duration::from(length).as_secs_f64();
+    let unknown = times.killed.before(window);
+    let lost = passed.iter().filter(|&&at| at >= unknown && at <= times.killed).count();
+    let outage = secs(times.back.since(times.killed));
+    let most = LOCAL_BURST
+        + LOCAL_RATE * secs(times.ended.since(times.began))
+        + servers as f64 * (LOCAL_BURST + LOCAL_RATE * outage)
+        + lost as f64;
+    eprintln!("{what}: {} passed by the local policy, at most {most:.0} may", passed.len());
+    assert!(passed.len() as f64 <= most, "{} passed, at most {most} may", passed.len());
+    let meanwhile = passed.iter().filter(|&&at| at > times.killed && at < times.promoted).count();
+    assert!(meanwhile > 0, "nobody passed while there was no primary");
+}

@@ -70,7 +70,8 @@ impl Scan<'_> {
         let mut command = Pipeline::new();
         command.cmd("SCAN").arg(&self.cursor);
         command.arg("MATCH").arg(PATTERN).arg("COUNT").arg(SCAN_KEYS);
-        let replies = timeout(within, node.send(&command)).await.map_err(|_| Failure::Timeout)??;
+        let replies =
+            timeout(within, node.send(&command)).await.map_err(|_| Failure::Timeout)??;
         let (cursor, keys) = match replies.into_iter().next() {
             Some(Reply::ServerError(error)) => return Err(Failure::of_server(&error)),
             Some(reply) => read_scan(&reply)?,

@@ -267,8 +267,18 @@ mod tests {
     #[test]
     fn what_is_no_value_is_refused_with_what_was_expected() {
         for text in [
-            "", "1", "1 2 3/4", "1 2 3 4", "-1 2 3/4 5", "1 2 0/4 5", "1 2 3/0 5", "1 16 3/4 5",
-            "1 2 3/4 5 6", "1 2 3/4 9007199254740992", "9223372036854775 1 1/1 1x", "1 2 3/4 +5",
+            "",
+            "1",
+            "1 2 3/4",
+            "1 2 3 4",
+            "-1 2 3/4 5",
+            "1 2 0/4 5",
+            "1 2 3/0 5",
+            "1 16 3/4 5",
+            "1 2 3/4 5 6",
+            "1 2 3/4 9007199254740992",
+            "9223372036854775 1 1/1 1x",
+            "1 2 3/4 +5",
         ] {
             let refused = Value::read(Kind::Bucket, text).unwrap_err().to_string();
             assert!(refused.contains("AT DEBT STEP/RATE BURST"), "{text}: {refused}");

@@ -13,9 +13,9 @@ use crate::files::Files;
 pub(crate) const STATE_HELP: &str = "\
 What was spent is moved as lines of JSON, one bucket each, such as
   {\"kind\":\"bucket\",\"bucket\":\"6:ada\",\"value\":\"1763273645123456 300000 100000/1 20\"}
-with the value that Redis keeps: the microsecond since 1970, the ticks that were owed then, ticks per
-token and per microsecond, and the burst. What is owed is rounded up, and is written only where less
-is owed; so it can be done twice, and gives nobody anything.
+with the value that Redis keeps: the microsecond since 1970, the ticks that were owed then, ticks
+per token and per microsecond, and the burst. What is owed is rounded up, and is written only where
+less is owed; so it can be done twice, and gives nobody anything.
 
 EXAMPLES
   tollgate state export --state /var/lib/tollgate --limits limits.yaml --ids users.txt |
@@ -30,15 +30,15 @@ EXIT CODES
   3  the store was not reached, or did not answer";
 
 const EXPORT_HELP: &str = "\
-A state directory has no names of buckets, only what they are hashed to. Buckets with an override, and
-those of everybody, are named by the files; --ids names the others, as lines such as
-LoginsPerUser:ada. How many have no name is told. Averages of the UDP door and quotas of Throttr have
-none, and are exported from a store only. Of a store a bucket may come twice.";
+A state directory has no names of buckets, only what they are hashed to. Buckets with an override,
+and those of everybody, are named by the files; --ids names the others, as lines such as
+LoginsPerUser:ada. How many have no name is told. Averages of the UDP door and quotas of Throttr
+have none, and are exported from a store only. Of a store a bucket may come twice.";
 
 const IMPORT_HELP: &str = "\
-The lines come from standard input. Into a state directory all are written or none; into a store none
-is before the first million lines were read and found good. Averages and quotas are left out of a
-state directory.";
+The lines come from standard input. Into a state directory all are written or none; into a store
+none is before the first million lines were read and found good. Averages and quotas are left out of
+a state directory.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum State {
@@ -67,7 +67,7 @@ pub(crate) struct Import {
 
 #[derive(Debug, Args)]
 pub(crate) struct RawPlace {
-    /// The store that servers share, such as redis://HOST, also as `TOLLGATE_STORE`
+    /// The store that servers share, as redis://HOST; or `TOLLGATE_STORE`
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_STORE", hide_env = true)]
     #[arg(required_unless_present = "state", conflicts_with = "state")]
     store: Option<String>,

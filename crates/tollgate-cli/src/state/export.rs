@@ -46,7 +46,8 @@ fn from_store(settings: &StoreSettings) -> Result<(), Error> {
 fn from_folder(folder: &Path, limits: Limits, ids: Option<&Path>) -> Result<(), Error> {
     let _log = start_warnings();
     let state = SavedState::open(folder, limits, Clock::start().now())?;
-    let mut found = Found { output: Output::new(), names: HashSet::new(), progress: Progress::begin() };
+    let mut found =
+        Found { output: Output::new(), names: HashSet::new(), progress: Progress::begin() };
     for (limit, id) in state.known() {
         found.look(&state, limit, id)?;
     }

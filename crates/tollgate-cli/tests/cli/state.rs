@@ -156,7 +156,10 @@ fn a_line_that_is_wrong_is_told_by_its_number_and_nothing_is_written() {
     let args = files.args(&["state", "import", "--state", &state]);
     let ran = run_with(&args, unknown.as_bytes());
     assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.contains("line 2 of standard input: expected a bucket of a limit"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("line 2 of standard input: expected a bucket of a limit"),
+        "{ran:?}"
+    );
     assert_eq!(redis.text(&["DBSIZE"]), "0");
     assert!(!PathBuf::from(&state).join("state").exists());
 

@@ -52,9 +52,8 @@ fn a_bucket_is_written_as_of_now_and_only_where_less_is_owed() {
     assert!(left > 30_000 && left <= 40_002, "{left}");
     assert_eq!(put(&link, &owes(60_000_000)), Put::Written);
     // Under another rule the tokens are compared: 49 and some are owed.
-    let other = |ticks: u64| {
-        entry(Kind::Bucket, "6:ada", &format!("{} {ticks} 2000000/1 100", micros()))
-    };
+    let other =
+        |ticks: u64| entry(Kind::Bucket, "6:ada", &format!("{} {ticks} 2000000/1 100", micros()));
     assert_eq!(put(&link, &other(90_000_000)), Put::Kept);
     assert_eq!(put(&link, &other(102_000_000)), Put::Written);
     assert!(redis.text(&["GET", "tollgate:{6:ada}"]).ends_with(" 2000000/1 100"));

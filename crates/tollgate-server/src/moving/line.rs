@@ -38,7 +38,9 @@ pub enum BadLine {
          {{\"bucket\":\"6:ada\",\"value\":\"1763273645123456 300000 100000/1 20\"}}: {0}"
     )]
     Json(#[from] serde_json::Error),
-    #[error("expected the name of a bucket: either `bucket`, or `bucket_hex` with two digits per byte")]
+    #[error(
+        "expected the name of a bucket: either `bucket`, or `bucket_hex` with two digits per byte"
+    )]
     Name,
     #[error("`value` is not that of {kind}: {source}")]
     Value { kind: &'static str, source: NotAValue },
@@ -76,8 +78,8 @@ pub fn from_line(line: &[u8]) -> Result<Entry, BadLine> {
         LineKind::Average => (Kind::Average, "an average"),
         LineKind::Quota => (Kind::Quota, "a quota"),
     };
-    let value = Value::read(kind, &line.value)
-        .map_err(|source| BadLine::Value { kind: called, source })?;
+    let value =
+        Value::read(kind, &line.value).map_err(|source| BadLine::Value { kind: called, source })?;
     Ok(Entry { name, value })
 }
 
@@ -116,7 +118,10 @@ mod tests {
             (r#"{"value":"1 1 1/1 1"}"#, "either `bucket`, or `bucket_hex`"),
             (r#"{"bucket_hex":"f","value":"1 1 1/1 1"}"#, "two digits per byte"),
             (r#"{"bucket":"a","value":"1 2 1/1 1"}"#, "expected `AT DEBT STEP/RATE BURST"),
-            (r#"{"kind":"quota","bucket":"a","value":"1 2 1/1 1"}"#, "`value` is not that of a quota"),
+            (
+                r#"{"kind":"quota","bucket":"a","value":"1 2 1/1 1"}"#,
+                "`value` is not that of a quota",
+            ),
         ] {
             let said = from_line(line.as_bytes()).unwrap_err().to_string();
             assert!(said.contains(expected), "{line}: {said}");

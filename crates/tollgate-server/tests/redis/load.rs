@@ -1,7 +1,7 @@
 //! Clients that ask all the time, and what a failover costs them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub(crate) const TIMEOUT: Duration = Duration::from_millis(100);
 const RECOVERY: Duration = Duration::from_secs(1);
 /// What a busy machine may take besides.
 const SLACK: Duration = Duration::from_millis(900);
+/// How long an answer of the old primary may take to be seen; a failover takes much longer.
+const UNDER_WAY: Duration = Duration::from_millis(100);
 /// How many asks are decided before the primary is killed.
 const WARM: u64 = 4_000;
 
@@ -40,6 +42,8 @@ struct Asked {
 /// A client that asks for one bucket, one ask at a time, until it is told to stop.
 struct Load {
     is_over: Arc<AtomicBool>,
+    /// How many passed so far.
+    passed: Arc<AtomicUsize>,
     thread: thread::JoinHandle<Vec<Asked>>,
 }
 
@@ -47,7 +51,8 @@ impl Load {
     fn begin(server: &Server, bucket: &str, clock: &Arc<Clock>) -> Self {
         let mut client = Stream::connect(server, "bucket");
         let is_over = Arc::new(AtomicBool::new(false));
-        let (over, clock) = (Arc::clone(&is_over), Arc::clone(clock));
+        let passed = Arc::new(AtomicUsize::new(0));
+        let (over, clock, count) = (Arc::clone(&is_over), Arc::clone(clock), Arc::clone(&passed));
         let line = format!("get {bucket}\n");
         let thread = thread::spawn(move || {
             let mut answers = Vec::new();
@@ -56,11 +61,16 @@ impl Load {
                 client.send(line.as_bytes());
                 let passed = client.read(2) == b"1\n";
                 let at = clock.now();
+                count.fetch_add(usize::from(passed), Ordering::Relaxed);
                 answers.push(Asked { at, took: at.since(began).into(), passed });
             }
             answers
         });
-        Self { is_over, thread }
+        Self { is_over, passed, thread }
+    }
+
+    fn passed(&self) -> usize {
+        self.passed.load(Ordering::Relaxed)
     }
 
     fn end(self) -> Vec<Asked> {
@@ -78,45 +88,41 @@ struct Times {
     ended: Moment,
 }
 
-/// Kills the primary that has the buckets `Counted:ID` and `Local:ID` while both are asked for
-/// through every server, and judges what passed.
+/// Kills the primary that has the buckets of `Counted` and `Local` with these ids while both are
+/// asked for through every server, and judges what passed.
 pub(crate) fn judge_failover(
     what: &str,
     servers: &[Server],
-    id: &str,
+    ids: [&str; 2],
     kill: impl FnOnce(),
     is_promoted: impl FnMut() -> bool,
 ) {
     let clock = Arc::new(Clock::start());
     let began = clock.now();
-    let begin = |limit: &str| {
+    let begin = |limit: &str, id: &str| {
         let bucket = format!("{limit}:{id}");
         servers.iter().map(|it| Load::begin(it, &bucket, &clock)).collect::<Vec<_>>()
     };
-    let (counted, local) = (begin("Counted"), begin("Local"));
+    let (counted, local) = (begin("Counted", ids[0]), begin("Local", ids[1]));
     let decided = || servers.iter().map(|it| it.stats().shared.unwrap().decided).sum::<u64>();
     let before = decided();
     until("some asks", || decided() > before + WARM);
     kill();
     let killed = clock.now();
+    // Answers that were on their way have come by then, and nobody is promoted that soon.
+    until("they have come", || clock.now() >= killed.after(UNDER_WAY.into()));
+    let gone: Vec<usize> = counted.iter().map(Load::passed).collect();
     until("a replica is promoted", is_promoted);
     let promoted = clock.now();
-    let mut extra = 0;
-    for server in servers {
-        let mut web = Web::connect(server);
-        let ask = format!(r#"{{"limit":"Counted","id":"{id}"}}"#);
-        until("the new primary decides", || {
-            let passed = web.post("/v1/spend", &ask).json()["allowed"] == true;
-            extra += usize::from(passed);
-            passed
-        });
+    for (load, before) in counted.iter().zip(gone) {
+        until("the new primary decides", || load.passed() > before);
     }
     let back = clock.now();
     let end = |loads: Vec<Load>| loads.into_iter().flat_map(Load::end).collect::<Vec<_>>();
     let (counted, local) = (end(counted), end(local));
     let times = Times { began, killed, promoted, back, ended: clock.now() };
-    let spent = COUNTED - remaining(&servers[0], id);
-    let window = judge_counted(what, &counted, extra, spent, servers.len(), &times);
+    let spent = COUNTED - remaining(&servers[0], ids[0]);
+    let window = judge_counted(what, &counted, spent, servers.len(), &times);
     judge_local(what, &local, window, servers.len(), &times);
     for asked in counted.iter().chain(&local) {
         assert!(asked.took <= TIMEOUT + SLACK, "a decision took {:?}", asked.took);
@@ -130,22 +136,15 @@ fn remaining(server: &Server, id: &str) -> u64 {
 
 /// Compares what passed with what the new primary knows of: the difference was not replicated.
 /// Returns how long before the end of the old one that was spent.
-fn judge_counted(
-    what: &str,
-    asked: &[Asked],
-    extra: usize,
-    spent: u64,
-    clients: usize,
-    times: &Times,
-) -> Nanos {
-    let passed = asked.iter().filter(|it| it.passed).count() + extra;
-    let (passed, spent) = (passed as u64, spent);
+fn judge_counted(what: &str, asked: &[Asked], spent: u64, clients: usize, times: &Times) -> Nanos {
+    let passed = asked.iter().filter(|it| it.passed).count() as u64;
     // What was under way when the connection broke may have been counted, and was not answered.
     let under_way = clients as u64 * 2;
     assert!(spent <= passed + under_way, "{spent} spent, {passed} passed");
     let lost = usize::try_from(passed.saturating_sub(spent)).unwrap();
+    let gone = times.killed.after(UNDER_WAY.into());
     let mut old: Vec<Moment> =
-        asked.iter().filter(|it| it.passed && it.at < times.promoted).map(|it| it.at).collect();
+        asked.iter().filter(|it| it.passed && it.at <= gone).map(|it| it.at).collect();
     old.sort_unstable();
     assert!(lost <= old.len(), "{lost} lost of {} that the old primary decided", old.len());
     let last = old.last().copied().unwrap();

@@ -17,14 +17,16 @@ fn servers_follow_the_sentinels_to_a_new_primary_and_are_exact_before_and_after(
     judge_rounds(&servers, 0..ROUNDS);
     settings.store.timeout = TIMEOUT;
     let hasty = [0; 2].map(|ahead| start_ahead(&settings, ahead));
-    let mut replicas = redis.servers.split_off(0);
-    let mut primary = replicas.pop().unwrap();
-    let is_promoted =
-        || replicas.iter().any(|it| it.says(&["INFO", "replication"], "role:master"));
-    judge_failover("Sentinel", &hasty, "ada", || primary.kill(), is_promoted);
+    let mut primary = redis.servers.pop().unwrap();
+    let old = primary.port;
+    let is_promoted = || redis.primary() != old;
+    judge_failover("Sentinel", &hasty, ["ada"; 2], || primary.kill(), is_promoted);
     judge_rounds(&servers, ROUNDS..2 * ROUNDS);
-    for server in servers.into_iter().chain(hasty) {
+    for server in servers {
         assert!(server.stats().shared.unwrap().up);
+        assert!(server.drain(settings.drain).unwrap());
+    }
+    for server in hasty {
         assert!(server.drain(settings.drain).unwrap());
     }
 }

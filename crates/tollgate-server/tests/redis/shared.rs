@@ -7,9 +7,7 @@ use std::thread;
 use tollgate_server::Server;
 
 use crate::servers::Single;
-use crate::support::{
-    Datagrams, Folder, INSERT_ANSWER_BYTES, Stream, Web, insert, request,
-};
+use crate::support::{Datagrams, Folder, INSERT_ANSWER_BYTES, Stream, Web, insert, request};
 use crate::{sharing, start_ahead};
 
 const ROUNDS: usize = 200;
@@ -112,9 +110,8 @@ fn what_is_spent_at_one_server_is_missing_at_the_other_and_a_reset_is_heard() {
     let servers = [0, HOUR].map(|ahead| start_ahead(&settings, ahead));
     let [mut here, mut there] = [&servers[0], &servers[1]].map(Web::connect);
     let ask = r#"{"limit":"Orders","id":"ada"}"#;
-    let allowed = |client: &mut Web, path: &str| {
-        client.post(path, ask).json()["allowed"].as_bool().unwrap()
-    };
+    let allowed =
+        |client: &mut Web, path: &str| client.post(path, ask).json()["allowed"].as_bool().unwrap();
     assert!(allowed(&mut here, "/v1/spend"));
     assert!(allowed(&mut there, "/v1/spend"));
     assert!(allowed(&mut here, "/v1/spend"));
@@ -170,9 +167,11 @@ fn calls(redis: &Single) -> usize {
 #[test]
 fn every_door_leaves_only_keys_that_expire() {
     let (redis, folder) = (Single::start(), Folder::new());
-    let limits = "Shared: {burst: 50, count: 50, period: 1h}\nPlain: {burst: 9, count: 9, period: 1m}";
+    let limits =
+        "Shared: {burst: 50, count: 50, period: 1h}\nPlain: {burst: 9, count: 9, period: 1m}";
     let mut settings = sharing(&redis, &folder, limits);
-    let rules = "rules:\n- {match: '^shared (.+)$', use: Shared}\n- {match: '^ip', limit: 5, period: 20}\n";
+    let rules =
+        "rules:\n- {match: '^shared (.+)$', use: Shared}\n- {match: '^ip', limit: 5, period: 20}\n";
     settings.udp.rules = Some(folder.write("rules.yaml", rules));
     let server = start_ahead(&settings, 0);
     let udp = Datagrams::connect(&server);

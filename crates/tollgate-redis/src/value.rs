@@ -157,7 +157,7 @@ impl FromStr for BucketValue {
             burst: number(burst)?,
         };
         // Three words for each transaction that holds something.
-        let is_held = words.count() % 3 == 0;
+        let is_held = words.count().is_multiple_of(3);
         let depth = value.step.checked_mul(value.burst).filter(|depth| *depth <= TICKS_MAX);
         let is_sound = value.rate > 0
             && u128::from(value.at_micros) * 1_000 < 1 << 63

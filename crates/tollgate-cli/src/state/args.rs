@@ -67,7 +67,7 @@ pub(crate) struct Import {
 
 #[derive(Debug, Args)]
 pub(crate) struct RawPlace {
-    /// The store that servers share, as redis://HOST; or `TOLLGATE_STORE`
+    /// The store that servers share, as `redis://HOST`; or `TOLLGATE_STORE`
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_STORE", hide_env = true)]
     #[arg(required_unless_present = "state", conflicts_with = "state")]
     store: Option<String>,

@@ -19,8 +19,8 @@ fn read(link: &Blocking) -> (Vec<String>, usize) {
     let (mut found, mut strange) = (Vec::new(), 0);
     let mut scan = link.wait(link.link.scan(GENEROUS)).unwrap();
     while let Some(page) = link.wait(scan.next(GENEROUS)).unwrap() {
-        let line = |it: Entry| format!("{} {}", String::from_utf8(it.name).unwrap(), it.value);
-        found.extend(page.entries.into_iter().map(line));
+        let shown = |it: Entry| format!("{} {}", String::from_utf8(it.name).unwrap(), it.value);
+        found.extend(page.entries.into_iter().map(shown));
         strange += page.strange;
     }
     found.sort();

@@ -50,7 +50,7 @@ pub enum BadLine {
 pub fn to_line(entry: &Entry) -> String {
     let (bucket, bucket_hex) = match std::str::from_utf8(&entry.name) {
         Ok(name) => (Some(Cow::Borrowed(name)), None),
-        Err(_) => (None, Some(entry.name.iter().map(|byte| format!("{byte:02x}")).collect())),
+        Err(_) => (None, Some(to_hex(&entry.name))),
     };
     let kind = match entry.value.kind() {
         Kind::Bucket => LineKind::Bucket,
@@ -81,6 +81,11 @@ pub fn from_line(line: &[u8]) -> Result<Entry, BadLine> {
     let value =
         Value::read(kind, &line.value).map_err(|source| BadLine::Value { kind: called, source })?;
     Ok(Entry { name, value })
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from_digit(half.into(), 16);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).flatten().collect()
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {

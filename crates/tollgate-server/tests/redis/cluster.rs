@@ -52,8 +52,8 @@ fn four_servers_on_a_cluster_admit_exactly_the_burst_of_one_bucket_and_of_many()
 
 /// Asks once for each of the buckets `Many:0`, `Many:1` .., and adds what passed.
 fn ask_each(client: &mut Stream, passed: &mut [usize]) {
-    let lines: String = (0..passed.len()).map(|id| format!("get Many:{id}\n")).collect();
-    client.send(lines.as_bytes());
+    let lines: Vec<String> = (0..passed.len()).map(|id| format!("get Many:{id}\n")).collect();
+    client.send(lines.concat().as_bytes());
     let answers = client.read(2 * passed.len());
     for (passed, answer) in passed.iter_mut().zip(answers.chunks(2)) {
         assert!(matches!(answer, b"0\n" | b"1\n"), "{answer:?}");

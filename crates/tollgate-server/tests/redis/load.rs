@@ -99,11 +99,11 @@ pub(crate) fn judge_failover(
 ) {
     let clock = Arc::new(Clock::start());
     let began = clock.now();
-    let begin = |limit: &str, id: &str| {
+    let start = |limit: &str, id: &str| {
         let bucket = format!("{limit}:{id}");
         servers.iter().map(|it| Load::begin(it, &bucket, &clock)).collect::<Vec<_>>()
     };
-    let (counted, local) = (begin("Counted", ids[0]), begin("Local", ids[1]));
+    let (counted, local) = (start("Counted", ids[0]), start("Local", ids[1]));
     let decided = || servers.iter().map(|it| it.stats().shared.unwrap().decided).sum::<u64>();
     let before = decided();
     until("some asks", || decided() > before + WARM);
@@ -147,10 +147,10 @@ fn judge_counted(what: &str, asked: &[Asked], spent: u64, clients: usize, times:
         asked.iter().filter(|it| it.passed && it.at <= gone).map(|it| it.at).collect();
     old.sort_unstable();
     assert!(lost <= old.len(), "{lost} lost of {} that the old primary decided", old.len());
-    let last = old.last().copied().unwrap();
+    let end = old.last().copied().unwrap();
     let window = match lost {
         0 => Nanos::ZERO,
-        _ => last.since(old[(old.len() - lost).saturating_sub(1)]),
+        _ => end.since(old[(old.len() - lost).saturating_sub(1)]),
     };
     let recovery = Duration::from(times.back.since(times.promoted));
     eprintln!(
@@ -166,6 +166,7 @@ fn judge_counted(what: &str, asked: &[Asked], spent: u64, clients: usize, times:
 
 /// The limit that memory takes over passes no more than its rule, and once more per server for the
 /// time without a store, and what the failover lost.
+#[expect(clippy::cast_precision_loss, reason = "a few hundred")]
 fn judge_local(what: &str, asked: &[Asked], window: Nanos, servers: usize, times: &Times) {
     let passed: Vec<Moment> = asked.iter().filter(|it| it.passed).map(|it| it.at).collect();
     let secs = |length: Nanos| Duration::from(length).as_secs_f64();

@@ -51,6 +51,7 @@ impl Sentinel {
     }
 
     /// The port of the primary, as the Sentinel says that is asked first.
+    #[allow(dead_code, reason = "another program uses it")]
     pub(crate) fn primary(&self) -> u16 {
         let ask = ["SENTINEL", "get-master-addr-by-name", SERVICE];
         let answer = command(&url(self.sentinels[0].port), &ask).unwrap();

@@ -21,6 +21,8 @@ use crate::overrides::{self, Override};
 use crate::replay::args::{REPLAY_HELP, RawReplay};
 use crate::replay::{self, Replay};
 use crate::serve::{self, Serve};
+use crate::state::args::STATE_HELP;
+use crate::state::{self, State};
 use crate::stats;
 use crate::top;
 
@@ -176,6 +178,13 @@ enum RawCommand {
         #[command(subcommand)]
         what: Override,
     },
+    /// Move what was spent, from one place to another
+    #[command(after_help = STATE_HELP, disable_help_subcommand = true)]
+    #[command(subcommand_required = true, arg_required_else_help = true)]
+    State {
+        #[command(subcommand)]
+        what: State,
+    },
     /// Measure a server
     #[command(after_help = BENCH_HELP, disable_help_subcommand = true)]
     #[command(subcommand_required = true, arg_required_else_help = true)]
@@ -246,6 +255,7 @@ pub(crate) enum Command {
     Ask(Ask),
     Client(Client),
     Override(Override),
+    State(State),
     Bench(Trial),
 }
 
@@ -267,6 +277,7 @@ impl Command {
             Self::Ask(ask) => ask::run(&ask),
             Self::Client(client) => client::run(&client),
             Self::Override(over) => overrides::run(&over),
+            Self::State(state) => state::run(&state),
             Self::Bench(trial) => bench::run(&trial),
         };
         exit.map(Into::into)
@@ -293,6 +304,7 @@ impl From<RawCommand> for Command {
                 unreachable!("LIMIT is required where there is no command")
             }
             RawCommand::Override { what } => Self::Override(what),
+            RawCommand::State { what } => Self::State(what),
             RawCommand::Bench { what } => Self::Bench(what.into()),
         }
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use tollgate::limits::Faults;
+use tollgate_server::moving::MoveError;
 use tollgate_server::settings::ValueError;
 use tollgate_server::{LoadError, RunError, StartError, StatsError, with_causes};
 
@@ -60,6 +61,12 @@ pub(crate) enum Error {
     Serve(#[from] RunError),
     #[error(transparent)]
     Stats(#[from] StatsError),
+    #[error(transparent)]
+    Move(#[from] MoveError),
+    #[error("--store is `memory`, which nobody else can read: use --state DIR of a stopped server")]
+    NoStore,
+    #[error("line {number} of {file}: {why}")]
+    Line { number: u64, file: String, why: String },
     #[error("reserving memory for the buckets")]
     Memory(#[source] io::Error),
     #[error("replacing the limits")]
@@ -86,6 +93,7 @@ impl Error {
         match self {
             Self::Client(failure) => failure.exit().into(),
             Self::Http(error) => error.exit().into(),
+            Self::Move(error) if error.is_unreachable() => Exit::Unreachable.into(),
             Self::Stats(StatsError::Unreachable { .. }) => Exit::Unreachable.into(),
             _ => Exit::Mistake.into(),
         }

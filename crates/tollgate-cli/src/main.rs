@@ -15,6 +15,7 @@ mod overrides;
 mod replay;
 mod secret;
 mod serve;
+mod state;
 mod stats;
 mod table;
 mod top;

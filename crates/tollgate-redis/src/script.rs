@@ -36,6 +36,14 @@ pub(crate) static AVERAGE: LazyLock<Script> =
 pub(crate) static QUOTA: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/quota.lua")));
 
+/// Reads a key, wherever its slot is.
+pub(crate) static READ: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("scripts/read.lua")));
+
+/// Writes a key that comes from elsewhere.
+pub(crate) static PUT: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("scripts/put.lua")));
+
 /// One call of a script: what is sent, where to, and by which script it is read.
 pub(crate) trait Call: Sync {
     /// What it calls.

@@ -36,6 +36,7 @@ mod latency;
 mod life;
 mod log;
 mod metrics;
+pub mod moving;
 mod office;
 mod opening;
 pub mod overrides;

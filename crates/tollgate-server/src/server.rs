@@ -250,13 +250,17 @@ fn furnish(
 /// The store that is shared, if one is. Nothing is connected yet.
 fn shared(settings: &StoreSettings) -> Result<Option<Shared>, StartError> {
     let Some(address) = settings.address.clone() else { return Ok(None) };
+    Ok(Some(Shared::new(address, tls(settings)?, settings.timeout)?))
+}
+
+/// Whose certificates are believed, and what is shown.
+pub(crate) fn tls(settings: &StoreSettings) -> Result<Tls, StartError> {
     let client = match (&settings.cert, &settings.key) {
         (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
         (None, None) => None,
         _ => return Err(StartError::StoreKey),
     };
-    let tls = Tls { authority: settings.ca.clone(), client };
-    Ok(Some(Shared::new(address, tls, settings.timeout)?))
+    Ok(Tls { authority: settings.ca.clone(), client })
 }
 
 /// Every connection is a file. As many as the system lets us have, we take.

@@ -83,22 +83,40 @@ impl StateDir {
         at: Moment,
     ) -> Result<Option<Stores>, StateError> {
         let path = self.folder.join(FILE);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(self.failed("reading", source)),
-        };
-        match read(file, limits, shares, at) {
-            Ok(stores) => {
+        match self.load(limits, shares, at) {
+            Ok(Some(stores)) => {
                 let keys = stores.limiter.held().keys
                     + stores.averages.held().keys
                     + stores.quotas.held().keys;
                 tracing::info!(keys, path = %path.display(), "what was spent is restored");
                 Ok(Some(stores))
             }
-            Err(damage) if damage.is_damage() => self.set_aside(&path, &damage, at).map(|()| None),
-            Err(source) => Err(StateError::Restore { folder: self.folder.clone(), source }),
+            Err(StateError::Restore { source: damage, .. }) if damage.is_damage() => {
+                self.set_aside(&path, &damage, at).map(|()| None)
+            }
+            other => other,
         }
+    }
+
+    /// The same for whoever does not serve: what is damaged is refused, and stays where it is.
+    pub(crate) fn load(
+        &self,
+        limits: &Limits,
+        shares: Shares,
+        at: Moment,
+    ) -> Result<Option<Stores>, StateError> {
+        let file = match File::open(self.folder.join(FILE)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(self.failed("reading", source)),
+        };
+        let restored = read(file, limits, shares, at).map(Some);
+        restored.map_err(|source| StateError::Restore { folder: self.folder.clone(), source })
+    }
+
+    /// How many bytes are saved; none if nothing is.
+    pub(crate) fn bytes(folder: &Path) -> Option<u64> {
+        fs::metadata(folder.join(FILE)).ok().map(|file| file.len())
     }
 
     /// A damaged file is kept for whoever wants to know why, and is in nobody's way.

@@ -4,7 +4,7 @@ pub(crate) mod args;
 mod doors;
 mod escape;
 mod limits;
-mod lines;
+pub(crate) mod lines;
 mod request;
 mod rows;
 mod unix_time;

@@ -37,6 +37,9 @@ fn every_help_text_is_as_it_was_agreed() {
     for command in ["add", "list", "remove", "import", "export"] {
         is_golden(&format!("override-{command}"), &["override", command, "--help"]);
     }
+    is_golden("state", &["state", "--help"]);
+    is_golden("state-export", &["state", "export", "--help"]);
+    is_golden("state-import", &["state", "import", "--help"]);
     is_golden("bench", &["bench", "--help"]);
     is_golden("bench-bucket-trial", &["bench", "bucket-trial", "--help"]);
     is_golden("ask-udp", &["ask", "udp", "--help"]);

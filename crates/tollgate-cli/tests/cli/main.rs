@@ -25,5 +25,11 @@ mod replay_reload;
 mod replay_rows;
 mod serve;
 mod server;
+mod shared;
+mod state;
 mod top;
 mod vectors;
+
+#[path = "../../../tollgate-redis/tests/it/servers/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "another program uses the rest")]
+mod servers;

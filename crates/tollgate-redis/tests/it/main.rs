@@ -6,6 +6,7 @@ mod conformance;
 mod differential;
 mod differential_others;
 mod failures;
+mod moving;
 mod secure;
 mod servers;
 mod startup;

@@ -81,6 +81,9 @@ impl Reading<'_> {
             }
             return;
         };
+        if setting.is_secret() {
+            report.hide(pair.value.span);
+        }
         let path = self.folder.join(&text).display().to_string();
         let is_path = |words: &[&str]| !text.is_empty() && !words.contains(&&*text);
         let is_file = setting.no_path.is_some_and(is_path);

@@ -53,9 +53,14 @@ impl Setting {
         (self.set)(settings, text)
     }
 
-    /// Its value in a message: as it is, unless there may be a password in it.
+    /// Whether its text may have a password in it, also one that is wrong.
+    pub fn is_secret(&self) -> bool {
+        self.name == "store.address"
+    }
+
+    /// What is said of a text that it cannot be set to.
     pub fn shown<'t>(&self, text: &'t str) -> &'t str {
-        if self.name == "store.address" && text.contains('@') { "…" } else { text }
+        if self.is_secret() { "(not shown)" } else { text }
     }
 
     /// The setting of this name.

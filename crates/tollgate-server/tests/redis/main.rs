@@ -4,6 +4,9 @@
 #![expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^53 asks")]
 
 mod away;
+mod cluster;
+mod load;
+mod sentinel;
 mod shared;
 
 #[path = "../../../tollgate-redis/tests/it/servers/mod.rs"]
@@ -40,6 +43,11 @@ impl Time for Skewed {
 
 /// Settings of servers with these limits that share the buckets of `redis`.
 fn sharing(redis: &Single, folder: &Folder, limits: &str) -> Settings {
+    sharing_at(&redis.url(), folder, limits)
+}
+
+/// Settings of servers with these limits that share the buckets at an address.
+fn sharing_at(url: &str, folder: &Folder, limits: &str) -> Settings {
     let mut settings = settings();
     settings.limits = Some(folder.write("limits.yaml", limits));
     let rules = "rules: [{match: '^shared (.+)$', use: Shared}]";
@@ -47,7 +55,7 @@ fn sharing(redis: &Single, folder: &Folder, limits: &str) -> Settings {
         settings.udp.rules = Some(folder.write("rules.yaml", rules));
     }
     settings.throttr.named_limits = true;
-    settings.store.address = Some(redis.url().parse().unwrap());
+    settings.store.address = Some(url.parse().unwrap());
     // The machine may be busy with other tests.
     settings.store.timeout = servers::GENEROUS;
     settings.workers = std::num::NonZeroUsize::new(2);

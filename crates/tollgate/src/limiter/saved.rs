@@ -2,12 +2,14 @@
 
 use std::io::{self, Read, Write};
 
-use super::Limiter;
-use crate::Moment;
+use super::{Limiter, Mistake, Request, question};
+use crate::algorithm::book::{Action, BucketCell};
+use crate::algorithm::gcra::Outcome;
 use crate::limits::Limits;
 use crate::limits::resolver::{Registry, Resolver};
 use crate::store::Store;
 use crate::store::saved::{Reader, RestoreError, Saved, Section, Writer};
+use crate::{Moment, Nanos};
 
 impl Limiter {
     /// Saves everything that was spent and not yet come back at `at`, as one section, while asks
@@ -51,5 +53,31 @@ impl Limiter {
         store.install(&registry.book());
         store.carry_over(&resolver.moved_since(&old).0, at);
         Ok(Self::of(resolver, store, secret, registry))
+    }
+
+    /// Has a bucket owe at least what takes `full_in` to come back, as it was counted elsewhere, and
+    /// never more than it holds. Tells whether it owed less. For buckets that nobody asks for
+    /// meanwhile, such as those of a limiter that was just restored.
+    pub fn owe(
+        &self,
+        limit: &str,
+        id: &str,
+        full_in: Nanos,
+        now: Moment,
+    ) -> Result<bool, Mistake> {
+        let book = self.core.registry.lock().book();
+        let resolver = self.core.resolver.load();
+        let question = question(&resolver, &Request::new(limit, id, 0), Action::CheckOnly)?;
+        let Some((rule_id, rule)) = book.in_force(question.ask.rule) else { return Ok(false) };
+        let mut outcome = [Outcome::default()];
+        self.core.store.decide(&[question], &mut outcome, now);
+        let (step, rate) = rule.emission_interval();
+        let depth = u128::from(rule.burst()).saturating_mul(step.into()).div_ceil(rate.into());
+        if outcome[0].reset_in >= full_in.min(Nanos::new(depth)) {
+            return Ok(false);
+        }
+        let cell = BucketCell::filling(rule_id, rule, full_in, now);
+        self.core.store.learn(question.bucket, Some(cell), now);
+        Ok(true)
     }
 }

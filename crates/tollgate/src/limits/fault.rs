@@ -65,6 +65,9 @@ impl fmt::Display for Fault {
     }
 }
 
+/// What is shown in place of a line with a secret in it.
+const HIDDEN: &str = "(not shown)";
+
 /// Everything that is wrong with the files, in the order of the files and the lines; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Faults {
@@ -132,12 +135,15 @@ pub struct Report<'a> {
     file: Arc<str>,
     faults: Vec<Fault>,
     untold: usize,
+    /// Lines that are not shown.
+    hidden: Vec<u32>,
 }
 
 impl<'a> Report<'a> {
     /// Nothing is wrong with `source` so far.
     pub fn new(source: &Source<'a>) -> Self {
-        Self { text: source.text, file: source.name.into(), faults: Vec::new(), untold: 0 }
+        let (text, file) = (source.text, source.name.into());
+        Self { text, file, faults: Vec::new(), untold: 0, hidden: Vec::new() }
     }
 
     /// The name of the file.
@@ -163,6 +169,11 @@ impl<'a> Report<'a> {
         });
     }
 
+    /// The line of `span` has a secret in it: what is wrong there is told without showing it.
+    pub fn hide(&mut self, span: Span) {
+        self.hidden.push(span.line);
+    }
+
     /// Whether `text` stands at `span` as it is: then it can be pointed at a part of it.
     pub fn has_text_at(&self, span: Span, text: &str) -> bool {
         let mut lines = Lines { rest: Some(self.text), line: "", number: 0 };
@@ -178,7 +189,11 @@ impl<'a> Report<'a> {
         let mut lines = Lines { rest: Some(self.text), line: "", number: 0 };
         for fault in &mut self.faults {
             lines.advance_to(fault.line);
-            lines.show(fault);
+            if self.hidden.contains(&fault.line) {
+                fault.excerpt = Excerpt { text: HIDDEN.into(), indent: 0 };
+            } else {
+                lines.show(fault);
+            }
         }
         self.faults
     }

@@ -50,6 +50,15 @@ impl Sentinel {
         command(&url(self.sentinels[0].port), &["SENTINEL", "FAILOVER", SERVICE])
     }
 
+    /// The port of the primary, as the Sentinel says that is asked first.
+    #[allow(dead_code, reason = "another program uses it")]
+    pub(crate) fn primary(&self) -> u16 {
+        let ask = ["SENTINEL", "get-master-addr-by-name", SERVICE];
+        let answer = command(&url(self.sentinels[0].port), &ask).unwrap();
+        let redis::Value::Array(place) = answer else { panic!("{answer:?}") };
+        text(place[1].clone()).parse().unwrap()
+    }
+
     pub(crate) fn url(&self) -> String {
         let ports = self.sentinels.iter().map(|watcher| format!("127.0.0.1:{}", watcher.port));
         format!("redis+sentinel://{}/{SERVICE}", ports.collect::<Vec<_>>().join(","))

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tollgate::algorithm::Algorithm as _;
 use tollgate::algorithm::book::{self, Action, Book, BucketCell, Gcra};
 use tollgate::algorithm::gcra::{Outcome, Verdict};
-use tollgate::store::shared::{Names, OnFailure, Sharing, SharedStore, Visit, Visiting};
+use tollgate::store::shared::{Names, OnFailure, SharedStore, Sharing, Visit, Visiting};
 use tollgate::store::{Fingerprint, MemoryStore, Question, Secret, Store as _};
 use tollgate::{Moment, Nanos};
 
@@ -71,14 +71,13 @@ impl Denials {
     }
 
     /// The answer to an ask whose bucket is known to be empty.
-    fn find(&self, name: &[u8], ask: &book::Ask, now: Moment) -> Option<Outcome> {
+    fn find(&self, bucket: Fingerprint, ask: &book::Ask, now: Moment) -> Option<Outcome> {
         let is_spend =
             matches!(ask.action, Action::CheckAndSpend | Action::CheckOnly | Action::SpendOnly);
         if !is_spend || ask.cost == 0 {
             return None;
         }
         let ask = book::Ask { action: Action::CheckOnly, ..*ask };
-        let bucket = self.secret.fingerprint(name);
         let mut outcome = [Outcome::default()];
         self.cells.load().decide(&[Question { bucket, ask, joined: false }], &mut outcome, now);
         let [outcome] = outcome;
@@ -230,14 +229,14 @@ impl<'a> Stay<'a> {
             return self.add(place, None, trip);
         };
         let home = &self.store.home;
-        if let Some(outcome) = home.denials.find(name, &question.ask, self.now) {
+        let bucket = home.denials.secret.fingerprint(name);
+        if let Some(outcome) = home.denials.find(bucket, &question.ask, self.now) {
             self.outcomes[place.start] = outcome;
             return add(&home.tally.remembered, 1);
         }
         let Some((most, length)) = self.leasable(&question.ask, sharing) else {
             return self.add(place, None, trip);
         };
-        let bucket = home.denials.secret.fingerprint(name);
         match self.store.leases.take(bucket, question.ask.cost, most, length, self.now) {
             Take::Here(left) => self.pass(place.start, left),
             Take::Fetch(size) => self.add(place, Some(size), trip),
@@ -377,8 +376,7 @@ impl<'a> Stay<'a> {
             return false;
         }
         let length = sharing.lease.unwrap_or_default();
-        let left =
-            self.store.leases.granted(bucket, size, question.ask.cost, length, self.now);
+        let left = self.store.leases.granted(bucket, size, question.ask.cost, length, self.now);
         let cell = BucketCell::filling(known.id, &known.rule, outcome.reset_in, self.now);
         self.local.learn(question.bucket, Some(cell), self.now);
         add(&home.tally.decided, 1);

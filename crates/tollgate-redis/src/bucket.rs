@@ -11,6 +11,8 @@ use crate::rule::Rule;
 use crate::script::{Call, GCRA, Script};
 
 const NANOS_PER_MICRO: u64 = 1_000;
+/// What the script calls a spend that denies its transaction.
+const SPEND: &str = "1";
 
 /// One question to one bucket.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +85,7 @@ impl Ask<'_> {
         match (is_never, self.is_shadow, self.action) {
             (true, false, _) => "6",
             (true, true, _) | (false, true, Action::CheckOnly) => "7",
-            (false, false, Action::CheckAndSpend) => "1",
+            (false, false, Action::CheckAndSpend) => SPEND,
             (false, false, Action::CheckOnly) => "2",
             (false, _, Action::SpendOnly | Action::CheckAndSpend) => "3",
             (false, _, Action::Refund) => "4",
@@ -96,6 +98,19 @@ impl Ask<'_> {
         let rule = self.rule;
         to.arg(self.what()).arg(rule.text()).arg(rule.rate_text()).arg(rule.depth_text());
         to.arg(rule.price(self.cost)).arg(micros(self.since));
+    }
+
+    /// The arguments of the script's shorter form, with the moment.
+    fn write_alone(&self, now: Option<Moment>, to: &mut Pipeline) {
+        let rule = self.rule;
+        to.arg(rule.text()).arg(rule.depth_text());
+        to.arg(rule.price(self.cost)).arg(micros(self.since));
+        if now.is_some() || rule.emission_interval().1 != 1 {
+            to.arg(rule.rate_text());
+        }
+        if let Some(now) = now {
+            to.arg(micros(now));
+        }
     }
 }
 
@@ -123,6 +138,11 @@ impl Call for Transaction<'_> {
         to.arg(self.asks.len());
         for ask in self.asks {
             to.arg(Kind::Bucket.key(ask.bucket));
+        }
+        if let [ask] = self.asks
+            && ask.what() == SPEND
+        {
+            return ask.write_alone(self.now, to);
         }
         write_moment(self.now, to);
         for ask in self.asks {

@@ -71,14 +71,13 @@ impl Denials {
     }
 
     /// The answer to an ask whose bucket is known to be empty.
-    fn find(&self, name: &[u8], ask: &book::Ask, now: Moment) -> Option<Outcome> {
+    fn find(&self, bucket: Fingerprint, ask: &book::Ask, now: Moment) -> Option<Outcome> {
         let is_spend =
             matches!(ask.action, Action::CheckAndSpend | Action::CheckOnly | Action::SpendOnly);
         if !is_spend || ask.cost == 0 {
             return None;
         }
         let ask = book::Ask { action: Action::CheckOnly, ..*ask };
-        let bucket = self.secret.fingerprint(name);
         let mut outcome = [Outcome::default()];
         self.cells.load().decide(&[Question { bucket, ask, joined: false }], &mut outcome, now);
         let [outcome] = outcome;
@@ -231,14 +230,14 @@ impl<'a> Stay<'a> {
             return self.add(place, None, trip);
         };
         let home = &self.store.home;
-        if let Some(outcome) = home.denials.find(name, &question.ask, self.now) {
+        let bucket = home.denials.secret.fingerprint(name);
+        if let Some(outcome) = home.denials.find(bucket, &question.ask, self.now) {
             self.outcomes[place.start] = outcome;
             return add(&home.tally.remembered, 1);
         }
         let Some((most, length)) = self.leasable(&question.ask, sharing) else {
             return self.add(place, None, trip);
         };
-        let bucket = home.denials.secret.fingerprint(name);
         match self.store.leases.take(bucket, question.ask.cost, most, length, self.now) {
             Take::Here(left) => self.pass(place.start, left),
             Take::Fetch(size) => self.add(place, Some(size), trip),

@@ -2,9 +2,10 @@
 //!
 //! A server that asks often takes more than it was asked for, and answers the next asks from that.
 //! It begins with what is asked for, and takes twice as much whenever it has used up what it took
-//! within the time of the lease; if it has not, what is left is lost, and it begins anew. So a
-//! bucket that is seldom asked for is decided exactly, and no server ever holds more of one than
-//! comes back within the time of a lease.
+//! within the time of the lease. If it has not, what is left is lost, and it goes on with half of
+//! what it used, or begins anew if nobody asked for as long again. So a bucket that is seldom asked
+//! for is decided exactly, and no server ever holds more of one than comes back within the time of
+//! a lease.
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -75,7 +76,11 @@ impl Leases {
             return Take::Exact;
         }
         if now >= lease.expires {
-            *lease = Lease { left: 0, size: cost, expires: now.after(length), is_fetching: false };
+            let is_forgotten = now >= lease.expires.after(length);
+            // The next are twice this many: what was used of these.
+            let half = lease.size.saturating_sub(lease.left) / 2;
+            let size = if is_forgotten { cost } else { half.max(cost) };
+            *lease = Lease { left: 0, size, expires: now.after(length), is_fetching: false };
             return Take::Exact;
         }
         if let Some(left) = lease.left.checked_sub(cost) {
@@ -161,9 +166,26 @@ mod tests {
             }
         }
         assert_eq!(take(60), Take::Exact, "its time is over");
-        assert_eq!(take(61), Take::Fetch(2));
+        assert_eq!(take(61), Take::Fetch(8), "as many as were used");
         leases.refused(bucket);
         assert_eq!(take(62), Take::Fetch(2));
+    }
+
+    #[test]
+    fn what_is_taken_next_is_what_was_used_and_nothing_is_taken_after_a_silence() {
+        let (leases, bucket) = (Leases::new(), Secret::new(1, 2).fingerprint(b"a"));
+        let take = |millis| leases.take(bucket, 1, 100, LENGTH, at(millis));
+        take(0);
+        assert_eq!(take(0), Take::Fetch(2));
+        assert_eq!(leases.granted(bucket, 40, 1, LENGTH, at(0)), 39);
+        for left in (20..39).rev() {
+            assert_eq!(take(1), Take::Here(left));
+        }
+        assert_eq!(take(50), Take::Exact);
+        assert_eq!(take(51), Take::Fetch(20), "20 of 40 were used");
+        leases.granted(bucket, 20, 1, LENGTH, at(51));
+        assert_eq!(take(151), Take::Exact);
+        assert_eq!(take(152), Take::Fetch(2), "nobody asked for as long as the lease again");
     }
 
     #[test]

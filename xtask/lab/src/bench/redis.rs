@@ -37,14 +37,13 @@ Denied: {burst: 1, count: 1, period: 1h}
 /// `Exact` as the bare script has it: microseconds.
 const BARE: &str = include_str!("redis/bare.lua");
 const BARE_ARGS: &[&str] = &["3600000", "36000000000", "1"];
-/// And as Tollgate's script has it: what, rule, rate, depth, price, since.
+/// And as Tollgate's script has it: rule, depth, price, since.
 const OURS: &str = concat!(
     include_str!("../../../../crates/tollgate-redis/src/scripts/gcra.lua"),
     include_str!("../../../../crates/tollgate-redis/src/scripts/bucket.lua"),
     include_str!("../../../../crates/tollgate-redis/src/scripts/general.lua"),
 );
-const OURS_ARGS: &[&str] =
-    &["", "1", "3600000/1 10000", "1", "36000000000", "3600000", "1700000000000000"];
+const OURS_ARGS: &[&str] = &["3600000/1 10000", "36000000000", "3600000", "1700000000000000"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -187,12 +186,12 @@ async fn plain(
 }
 
 fn report(rounds: &[Round], health: &Health) -> Vec<String> {
-    println!("                          decisions/s  p50 ms  p99 ms  ratio to the plain loop");
+    println!("                           decisions/s  p50 ms  p99 ms  ratio to the plain loop");
     let row = |name: &str, pick: fn(&Round) -> &Load| {
         let of = |value: &dyn Fn(&Round) -> f64| median(rounds.iter().map(value).collect());
         let ratio = of(&|round| pick(round).per_second / round.bare.per_second);
         println!(
-            "{name:<25} {:>11.0} {:>7.3} {:>7.3} {ratio:>9.2}",
+            "{name:<26} {:>11.0} {:>7.3} {:>7.3} {ratio:>9.2}",
             of(&|round| pick(round).per_second),
             of(&|round| pick(round).at(50)),
             of(&|round| pick(round).at(99)),

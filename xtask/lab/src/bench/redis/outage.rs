@@ -97,5 +97,8 @@ pub(super) async fn flood(args: &Args, server: &Server) -> Result<Vec<String>, F
         flood.per_second
     );
     let is_too_much = per_second >= COMMANDS_MAX;
-    Ok(is_too_much.then(|| format!("the flood puts {per_second:.0} commands/s on Redis")).into_iter().collect())
+    Ok(is_too_much
+        .then(|| format!("the flood puts {per_second:.0} commands/s on Redis"))
+        .into_iter()
+        .collect())
 }

@@ -7,7 +7,7 @@ use std::thread;
 use tollgate_redis::{Kind, slot};
 use tollgate_server::Server;
 
-use crate::load::{LIMITS, TIMEOUT, judge_failover};
+use crate::load::{LIMITS, TIMEOUT, judge_failover, until_decided};
 use crate::servers::{Cluster, until};
 use crate::shared::judge_rounds;
 use crate::support::{Folder, Stream, Web};
@@ -15,6 +15,8 @@ use crate::{sharing_at, start_ahead};
 
 const ROUNDS: usize = 30;
 const PRIMARIES: usize = 3;
+/// How many asks are decided between the end of replication and that of the primary.
+const UNREPLICATED: u64 = 300;
 
 fn slot_of(bucket: &str) -> u16 {
     slot(&Kind::Bucket.key(bucket.as_bytes()))
@@ -118,17 +120,14 @@ fn slots_that_migrate_under_load_lose_no_ask_and_spend_nothing_twice() {
             })
         })
         .collect();
-    let decided = || servers.iter().map(|it| it.stats().shared.unwrap().decided).sum::<u64>();
     for id in 0..MOVES {
         // Not one of them before the load has gone on since the last.
-        let before = decided();
-        until("some asks", || decided() > before + (4 * MANY) as u64);
+        until_decided(&servers, (4 * MANY) as u64);
         let slot = slot_of(&format!("Many:{id}"));
         let from = Cluster::owner(slot);
         migrate(&cluster, slot, from, (from + 1) % PRIMARIES);
     }
-    let before = decided();
-    until("some asks", || decided() > before + (4 * MANY) as u64);
+    until_decided(&servers, (4 * MANY) as u64);
     is_over.store(true, Ordering::Relaxed);
     let counted: Vec<_> = threads.into_iter().map(|it| it.join().unwrap()).collect();
     let asked: usize = counted.iter().map(|(_, asked)| asked).sum();
@@ -160,7 +159,16 @@ fn a_primary_that_is_killed_under_load_costs_no_more_than_was_not_replicated() {
         replica.says(&["INFO", "replication"], "role:master")
             && replica.says(&["CLUSTER", "INFO"], "cluster_state:ok")
     };
-    judge_failover("cluster", &servers, [&ids[0], &ids[1]], || primary.kill(), is_promoted);
+    let kill = || {
+        // What is acknowledged from here on is not replicated.
+        replica.command(&["CONFIG", "SET", "masterauth", "wrong"]);
+        primary.command(&["CLIENT", "KILL", "TYPE", "replica"]);
+        until_decided(&servers, UNREPLICATED);
+        primary.kill();
+    };
+    let ids = [&*ids[0], &ids[1]];
+    let lost = judge_failover("cluster", &servers, ids, kill, is_promoted);
+    assert!(lost > 0, "the replica was cut off before the end of the primary");
     for server in servers {
         assert!(server.drain(settings.drain).unwrap());
     }

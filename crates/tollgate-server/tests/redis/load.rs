@@ -89,14 +89,15 @@ struct Times {
 }
 
 /// Kills the primary that has the buckets of `Counted` and `Local` with these ids while both are
-/// asked for through every server, and judges what passed.
+/// asked for through every server, and judges what passed. Returns how many asks were acknowledged
+/// and not replicated.
 pub(crate) fn judge_failover(
     what: &str,
     servers: &[Server],
     ids: [&str; 2],
     kill: impl FnOnce(),
     is_promoted: impl FnMut() -> bool,
-) {
+) -> usize {
     let clock = Arc::new(Clock::start());
     let began = clock.now();
     let start = |limit: &str, id: &str| {
@@ -104,9 +105,7 @@ pub(crate) fn judge_failover(
         servers.iter().map(|it| Load::begin(it, &bucket, &clock)).collect::<Vec<_>>()
     };
     let (counted, local) = (start("Counted", ids[0]), start("Local", ids[1]));
-    let decided = || servers.iter().map(|it| it.stats().shared.unwrap().decided).sum::<u64>();
-    let before = decided();
-    until("some asks", || decided() > before + WARM);
+    until_decided(servers, WARM);
     kill();
     let killed = clock.now();
     // Answers that were on their way have come by then, and nobody is promoted that soon.
@@ -122,11 +121,19 @@ pub(crate) fn judge_failover(
     let (counted, local) = (end(counted), end(local));
     let times = Times { began, killed, promoted, back, ended: clock.now() };
     let spent = COUNTED - remaining(&servers[0], ids[0]);
-    let window = judge_counted(what, &counted, spent, servers.len(), &times);
+    let (lost, window) = judge_counted(what, &counted, spent, servers.len(), &times);
     judge_local(what, &local, window, servers.len(), &times);
     for asked in counted.iter().chain(&local) {
         assert!(asked.took <= TIMEOUT + SLACK, "a decision took {:?}", asked.took);
     }
+    lost
+}
+
+/// Waits until the store has decided so many more asks.
+pub(crate) fn until_decided(servers: &[Server], more: u64) {
+    let decided = || servers.iter().map(|it| it.stats().shared.unwrap().decided).sum::<u64>();
+    let before = decided();
+    until("some asks", || decided() > before + more);
 }
 
 fn remaining(server: &Server, id: &str) -> u64 {
@@ -135,8 +142,14 @@ fn remaining(server: &Server, id: &str) -> u64 {
 }
 
 /// Compares what passed with what the new primary knows of: the difference was not replicated.
-/// Returns how long before the end of the old one that was spent.
-fn judge_counted(what: &str, asked: &[Asked], spent: u64, clients: usize, times: &Times) -> Nanos {
+/// Returns how many, and how long before the end of the old one the first of them was.
+fn judge_counted(
+    what: &str,
+    asked: &[Asked],
+    spent: u64,
+    clients: usize,
+    times: &Times,
+) -> (usize, Nanos) {
     let passed = asked.iter().filter(|it| it.passed).count() as u64;
     // What was under way when the connection broke may have been counted, and was not answered.
     let under_way = clients as u64 * 2;
@@ -161,7 +174,7 @@ fn judge_counted(what: &str, asked: &[Asked], spent: u64, clients: usize, times:
         Duration::from(times.back.since(times.killed)),
     );
     assert!(recovery <= RECOVERY + SLACK, "it took {recovery:?}");
-    window
+    (lost, window)
 }
 
 /// The limit that memory takes over passes no more than its rule, and once more per server for the

@@ -1,7 +1,7 @@
 //! A Redis of the benchmark's own, on a port that nobody uses.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ impl Drop for Server {
     }
 }
 
-fn spawn(port: u16, directory: &PathBuf) -> Result<Child, Failure> {
+fn spawn(port: u16, directory: &Path) -> Result<Child, Failure> {
     let mut command = Command::new("redis-server");
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
     command.args(["--save", "", "--appendonly", "no"]);

@@ -58,13 +58,7 @@ impl Limiter {
     /// Has a bucket owe at least what takes `full_in` to come back, as it was counted elsewhere, and
     /// never more than it holds. Tells whether it owed less. For buckets that nobody asks for
     /// meanwhile, such as those of a limiter that was just restored.
-    pub fn owe(
-        &self,
-        limit: &str,
-        id: &str,
-        full_in: Nanos,
-        now: Moment,
-    ) -> Result<bool, Mistake> {
+    pub fn owe(&self, limit: &str, id: &str, full_in: Nanos, now: Moment) -> Result<bool, Mistake> {
         let book = self.core.registry.lock().book();
         let resolver = self.core.resolver.load();
         let question = question(&resolver, &Request::new(limit, id, 0), Action::CheckOnly)?;

@@ -17,6 +17,8 @@ use tollgate::{Moment, Nanos};
 const PARTS: usize = 64;
 /// How many buckets of a part can be leased at a time; others are decided exactly.
 const LEASES_MAX: usize = 4096;
+/// No fetch takes longer: a decision waits for no longer than this.
+const FETCH_MAX: Nanos = Nanos::from_secs(10);
 
 pub(super) struct Leases {
     parts: Box<[Mutex<HashMap<Fingerprint, Lease>>]>,
@@ -28,7 +30,7 @@ struct Lease {
     /// How many were taken last.
     size: u64,
     expires: Moment,
-    /// Whether more are being taken.
+    /// Whether somebody takes more.
     is_fetching: bool,
 }
 
@@ -41,6 +43,13 @@ pub(super) enum Take {
     Fetch(u64),
     /// It is to be decided by itself.
     Exact,
+}
+
+impl Lease {
+    /// Whether more are on their way. Whoever fetches them may be given up with its client.
+    fn is_awaited(&self, now: Moment) -> bool {
+        self.is_fetching && now < self.expires.after(FETCH_MAX)
+    }
 }
 
 impl Leases {
@@ -59,7 +68,7 @@ impl Leases {
     ) -> Take {
         let mut part = self.part(bucket);
         if part.len() >= LEASES_MAX && !part.contains_key(&bucket) {
-            part.retain(|_, lease| lease.is_fetching || now < lease.expires);
+            part.retain(|_, lease| now < lease.expires || lease.is_awaited(now));
             if part.len() >= LEASES_MAX {
                 return Take::Exact;
             }
@@ -72,7 +81,7 @@ impl Leases {
                 return Take::Exact;
             }
         };
-        if lease.is_fetching {
+        if lease.is_awaited(now) {
             return Take::Exact;
         }
         if now >= lease.expires {
@@ -186,6 +195,15 @@ mod tests {
         leases.granted(bucket, 20, 1, LENGTH, at(51));
         assert_eq!(take(151), Take::Exact);
         assert_eq!(take(152), Take::Fetch(2), "nobody asked for as long as the lease again");
+    }
+
+    #[test]
+    fn a_fetch_that_was_given_up_is_not_waited_for_for_ever() {
+        let (leases, bucket) = (Leases::new(), Secret::new(1, 2).fingerprint(b"a"));
+        let take = |millis| leases.take(bucket, 1, 8, LENGTH, at(millis));
+        assert_eq!([take(0), take(1)], [Take::Exact, Take::Fetch(2)]);
+        assert_eq!([take(2), take(10_049)], [Take::Exact, Take::Exact]);
+        assert_eq!([take(10_050), take(10_051)], [Take::Exact, Take::Fetch(2)]);
     }
 
     #[test]

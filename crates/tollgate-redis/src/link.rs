@@ -379,13 +379,15 @@ impl Batch {
     /// One reply for each errand.
     async fn send<C: Call>(self, calls: &[C]) -> (Self, Result<Vec<Value>, Failure>) {
         let mut commands = Pipeline::with_capacity(self.errands.len());
-        // Which of the answers are to errands.
+        // Which of the answers are not to errands, in order.
         let mut extra = Vec::new();
+        let mut loaded = "";
         for errand in &self.errands {
             let script = calls[errand.call].script();
-            if errand.must_load {
+            if errand.must_load && loaded != script.hash {
                 extra.push(commands.len());
                 commands.cmd("SCRIPT").arg("LOAD").arg(script.text);
+                loaded = &script.hash;
             }
             if errand.is_asking {
                 extra.push(commands.len());
@@ -404,7 +406,7 @@ impl Batch {
             let mut values = values;
             values.retain(|_| {
                 index += 1;
-                !extra.contains(&(index - 1))
+                extra.binary_search(&(index - 1)).is_err()
             });
             Ok(values)
         });

@@ -65,7 +65,7 @@ impl StreamDoor for Door {
     const REPLY_BYTES_PER_BYTE: usize = STATE_BYTES;
 
     fn waits(&self) -> bool {
-        self.quotas.waits()
+        self.quotas.waits() || self.limiter.wherever().waits()
     }
 
     async fn receive_wherever(

@@ -31,6 +31,8 @@ const DENIALS_BYTES: usize = 16 << 20;
 const MOVED_MAX: usize = tollgate::limits::OVERRIDES_MAX;
 /// What who is denied because Redis is away is told to wait: by then it is known to be back.
 const AWAY: Nanos = Nanos::from_secs(1);
+/// What who is denied because other transactions hold the bucket is told to wait: a few of them.
+const HELD: Nanos = Nanos::new(100_000_000);
 
 /// Buckets that are known to be empty. While one is, nobody need ask for it: a denial changes
 /// nothing, and nobody but a refund, a reset or a new limit makes it end earlier.
@@ -86,8 +88,14 @@ impl Denials {
 
     /// Remembers a bucket, unless something was forgotten since `forgotten` was read.
     fn remember(&self, name: &[u8], cell: BucketCell, forgotten: u64, now: Moment) {
-        if self.forgotten() == forgotten {
-            self.cells.load().learn(self.secret.fingerprint(name), Some(cell), now);
+        if self.forgotten() != forgotten {
+            return;
+        }
+        let (cells, bucket) = (self.cells.load(), self.secret.fingerprint(name));
+        cells.learn(bucket, Some(cell), now);
+        // It may have been this one, just before it was remembered.
+        if self.forgotten() != forgotten {
+            cells.learn(bucket, None, now);
         }
     }
 
@@ -390,21 +398,30 @@ impl<'a> Stay<'a> {
         let tally = &self.store.home.tally;
         tally.failed(failure, self.now);
         let named = &self.names[place.clone()];
+        // Redis answers, but others are in the way. Decided without it, the tokens they hold would
+        // be spent twice.
+        let is_held = *failure == Failure::Held;
         let says = |what| named.iter().any(|(_, sharing)| sharing.on_failure == what);
-        let strictest = [OnFailure::Deny, OnFailure::Local].into_iter().find(|&what| says(what));
-        let what = strictest.unwrap_or(OnFailure::Allow);
+        let what = if is_held || says(OnFailure::Deny) {
+            OnFailure::Deny
+        } else if says(OnFailure::Local) {
+            OnFailure::Local
+        } else {
+            OnFailure::Allow
+        };
         tally.instead(what, place.len());
         let questions = &self.questions[place.clone()];
         if what == OnFailure::Local {
             return self.local.decide(questions, &mut self.outcomes[place], self.now);
         }
         for (question, index) in questions.iter().zip(place) {
-            self.outcomes[index] = self.guess(&question.ask, what == OnFailure::Allow);
+            let wait = if is_held { HELD } else { AWAY };
+            self.outcomes[index] = self.guess(&question.ask, what == OnFailure::Allow, wait);
         }
     }
 
     /// An answer that does not look at the bucket.
-    fn guess(&self, ask: &book::Ask, is_allowed: bool) -> Outcome {
+    fn guess(&self, ask: &book::Ask, is_allowed: bool, wait: Nanos) -> Outcome {
         let burst = self.rules.in_force(ask.rule).map_or(0, |known| known.rule.burst());
         if ask.cost > burst && ask.action != Action::Reset {
             return Outcome { verdict: Verdict::Never, ..Outcome::default() };
@@ -413,7 +430,7 @@ impl<'a> Stay<'a> {
             let remaining = burst.saturating_sub(ask.cost);
             return Outcome { verdict: Verdict::Allow, remaining, ..Outcome::default() };
         }
-        Outcome { verdict: Verdict::Deny, remaining: 0, retry_in: AWAY, reset_in: AWAY }
+        Outcome { verdict: Verdict::Deny, remaining: 0, retry_in: wait, reset_in: wait }
     }
 
     /// Keeps in mind what Redis said, for when it is away, and denials for as long as they last.

@@ -126,6 +126,10 @@ impl Tally {
     /// Redis did not answer an ask.
     pub(super) fn failed(&self, failure: &Failure, now: Moment) {
         add(&self.failures[kind(failure)], 1);
+        if *failure == Failure::Held {
+            // It answered.
+            return;
+        }
         let mut weather = self.weather.lock();
         weather.is_known = true;
         if let Some(down) = &mut weather.down {

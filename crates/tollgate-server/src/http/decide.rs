@@ -183,7 +183,9 @@ pub(super) async fn batch(Inside(office): Inside, uri: Uri, Whole(bytes): Whole)
     let (limiter, now) = (&office.house.http, office.time.now());
     let mut counted = Counted::default();
     let mut results = Vec::with_capacity(all.len());
-    for turn in all.chunks(TRANSACTIONS_PER_TURN) {
+    // What comes behind a refund or a reset sees what it gave, also where denials are remembered.
+    let runs = all.chunk_by(|(op, ..), _| matches!(op, Op::Spend | Op::Check));
+    for turn in runs.flat_map(|run| run.chunks(TRANSACTIONS_PER_TURN)) {
         // Together, so that those whose buckets are elsewhere are under way at the same time.
         let turn = turn.iter().map(|(op, asks, parts)| parts.decide(*op, asks, limiter, now));
         for decided in join_all(turn).await {

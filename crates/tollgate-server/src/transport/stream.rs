@@ -179,7 +179,7 @@ impl<D: StreamDoor> Worker<D> {
         session: &mut D::Session,
         hear: Hear,
     ) -> Result<Step, Ended> {
-        let now = self.street.time.now();
+        let mut now = self.street.time.now();
         let door = &self.streams.door;
         let mut counts = Counts::default();
         let (flow, bytes, rest) = if door.waits() {
@@ -187,6 +187,8 @@ impl<D: StreamDoor> Worker<D> {
             let _turn = self.turns.acquire().await;
             let read = self.read(stream, hear, <[u8]>::to_vec)?;
             let Some(input) = read else { return Ok(Step::Nothing) };
+            // Its turn may have been a while in coming.
+            now = self.street.time.now();
             let mut output = Vec::new();
             // Boxed, so that a connection that waits for its client has no room for it.
             let answering = Box::pin(async {

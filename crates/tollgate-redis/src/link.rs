@@ -10,10 +10,9 @@ use tokio::time::{sleep, timeout};
 use tollgate::Moment;
 
 use crate::address::{Access, Address, AddressError, Layout, Tls};
-use crate::bucket::{self, Answer, Ask, Transaction};
+use crate::bucket::{self, Answer, Ask};
 use crate::cluster::Cluster;
 use crate::failure::Failure;
-use crate::key::{Kind, slot};
 use crate::node::{Finder, Listener, Node};
 use crate::script::Call;
 use crate::{average, quota, spread};
@@ -105,23 +104,11 @@ impl Link {
     ) {
         answers.clear();
         answers.resize(asks.len(), Err(Failure::Timeout));
-        let mut calls = Vec::new();
-        let mut places = Vec::new();
-        let mut spread = Vec::new();
-        let mut first = 0;
-        for asks in asks.chunk_by(|_, next| next.joined) {
-            let place = first..first + asks.len();
-            first = place.end;
-            if self.spans_slots(asks) {
-                spread.push(place);
-            } else {
-                calls.push(Transaction { asks, now: visit.now });
-                places.push(place);
-            }
-        }
+        let is_cluster = matches!(self.routes, Routes::Many(_));
+        let (deals, spread) = bucket::deal(asks, visit.now, is_cluster);
         let together = async {
             let mut replies = Vec::new();
-            self.call(&calls, visit.within, &mut replies).await;
+            self.call(&deals, visit.within, &mut replies).await;
             replies
         };
         let apart = async {
@@ -137,10 +124,10 @@ impl Link {
             apart
         };
         let (replies, apart) = tokio::join!(together, apart);
-        for ((call, place), reply) in calls.iter().zip(places).zip(replies) {
+        for (deal, reply) in deals.iter().zip(replies) {
             match reply {
-                Ok(reply) => call.read(&reply, &mut answers[place]),
-                Err(failure) => answers[place].fill(Err(failure)),
+                Ok(reply) => deal.read(&reply, answers),
+                Err(failure) => deal.fail(&failure, answers),
             }
         }
         for (place, decided) in apart {
@@ -183,14 +170,11 @@ impl Link {
         answers.extend(replies.into_iter().map(|reply| quota::read(&reply?)));
     }
 
-    /// Whether a transaction is over buckets that one script cannot reach.
-    fn spans_slots(&self, asks: &[Ask<'_>]) -> bool {
-        let slot_of = |ask: &Ask<'_>| slot(&Kind::Bucket.key(ask.bucket));
-        match (&self.routes, asks) {
-            (Routes::Many(_), [first, rest @ ..]) => {
-                rest.iter().any(|ask| slot_of(ask) != slot_of(first))
-            }
-            _ => false,
+    /// Whether it hears of every bucket that is refunded or reset.
+    pub(crate) fn hears(&self) -> bool {
+        match &self.routes {
+            Routes::One(node) => node.hears(),
+            Routes::Many(cluster) => cluster.hears(),
         }
     }
 
@@ -422,7 +406,7 @@ pub(crate) fn read_debts(
 ) -> Result<Vec<Answer>, Failure> {
     let now = bucket::moment(now);
     let read = |(ask, &debt): (&Ask<'_>, _)| {
-        bucket::read_debt(ask, debt).map(|outcome| Answer { outcome, now })
+        bucket::read_debt(ask, debt).map(|outcome| Answer { outcome, now, is_held: false })
     };
     asks.iter().zip(debts).map(read).collect()
 }

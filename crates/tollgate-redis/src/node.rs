@@ -25,7 +25,7 @@ const BATCHES_MAX: usize = 1_024;
 const NEWS_MAX: usize = 64;
 
 /// Called with the name of a bucket that was given tokens which time did not give it; with nothing
-/// when that may have been missed.
+/// when that may have been missed: nobody listened until now, or nobody does from now on.
 pub(crate) type Listener = Arc<dyn Fn(Option<&[u8]>) + Send + Sync>;
 
 /// How to find a server.
@@ -41,6 +41,7 @@ pub(crate) struct Node {
     name: String,
     state: watch::Receiver<State>,
     news: mpsc::Sender<News>,
+    /// Whether it is to hear what changes.
     listens: bool,
     /// Ends the keeper when the node is dropped.
     _keeper: JoinSet<()>,
@@ -50,8 +51,16 @@ pub(crate) struct Node {
 enum State {
     /// Nobody knows yet.
     New,
-    Up(MultiplexedConnection, u64),
+    Up(Connection),
     Down(Failure),
+}
+
+#[derive(Clone)]
+struct Connection {
+    way: MultiplexedConnection,
+    number: u64,
+    /// Whether it hears what changes.
+    hears: bool,
 }
 
 /// What was noticed about a connection, by its number.
@@ -78,9 +87,14 @@ impl Node {
         &self.name
     }
 
-    /// Whether it hears what changes.
+    /// Whether it is to hear what changes.
     pub(crate) const fn listens(&self) -> bool {
         self.listens
+    }
+
+    /// Whether it hears what changes.
+    pub(crate) fn hears(&self) -> bool {
+        matches!(&*self.state.borrow(), State::Up(connection) if connection.hears)
     }
 
     /// Whether it was tried and is not there.
@@ -91,9 +105,9 @@ impl Node {
     /// Sends all commands in one go and waits for all answers, however long it takes. Waits for
     /// the first connection, but not for one that was lost.
     pub(crate) async fn send(&self, commands: &Pipeline) -> Result<Vec<Value>, Failure> {
-        let (mut connection, number) = self.connection().await?;
+        let Connection { mut way, number, .. } = self.connection().await?;
         let late = Late { node: self, number };
-        let answers = connection.send_packed_commands(commands, 0, commands.len()).await;
+        let answers = way.send_packed_commands(commands, 0, commands.len()).await;
         std::mem::forget(late);
         answers.map_err(|error| {
             let failure = Failure::of_client(&error);
@@ -102,12 +116,12 @@ impl Node {
         })
     }
 
-    async fn connection(&self) -> Result<(MultiplexedConnection, u64), Failure> {
+    async fn connection(&self) -> Result<Connection, Failure> {
         let mut state = self.state.clone();
         let gone = |_| Failure::Unreachable("the connection is closed".to_owned());
         let known = state.wait_for(|state| !matches!(state, State::New)).await.map_err(gone)?;
         match &*known {
-            State::Up(connection, number) => Ok((connection.clone(), *number)),
+            State::Up(connection) => Ok(connection.clone()),
             State::Down(failure) => Err(failure.clone()),
             State::New => Err(Failure::Timeout),
         }
@@ -115,7 +129,7 @@ impl Node {
 
     /// It is not what it was taken for: find it anew.
     pub(crate) fn renounce(&self, why: Failure) {
-        if let State::Up(_, number) = &*self.state.borrow() {
+        if let State::Up(Connection { number, .. }) = &*self.state.borrow() {
             self.tell(News::Lost(*number, why));
         }
     }
@@ -157,10 +171,11 @@ impl Keeper {
             let failure = match self.connect(number).await {
                 Ok(connection) => {
                     pause = PAUSE_MIN;
-                    self.state.send_replace(State::Up(connection.clone(), number));
+                    let way = connection.way.clone();
+                    self.state.send_replace(State::Up(connection));
                     // What was given back while nobody listened is not known.
                     self.missed();
-                    let why = self.until_lost(connection, number).await;
+                    let why = self.until_lost(way, number).await;
                     tracing::warn!(node = %self.finder, %why, "the connection to Redis is lost");
                     why
                 }
@@ -169,6 +184,7 @@ impl Keeper {
             // A replica stays one for a while; what broke may be back at once.
             let wait = if failure == Failure::ReadOnly { PAUSE_MAX } else { pause };
             self.state.send_replace(State::Down(failure));
+            self.missed();
             sleep(wait).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
@@ -180,26 +196,39 @@ impl Keeper {
         }
     }
 
-    async fn connect(&self, number: u64) -> Result<MultiplexedConnection, Failure> {
+    async fn connect(&self, number: u64) -> Result<Connection, Failure> {
         let connecting = async {
             let client = self.finder.find().await?;
-            let mut connection = client
+            let mut way = client
                 .get_multiplexed_async_connection_with_config(&self.config(number))
                 .await
                 .map_err(|error| Failure::of_client(&error))?;
             if matches!(self.finder, Finder::Sentinels(..)) {
-                ensure_primary(&mut connection).await?;
+                ensure_primary(&mut way).await?;
             }
-            if self.listener.is_some() {
-                let subscribed = connection.subscribe(CHANGED_CHANNEL).await;
-                subscribed.map_err(|error| Failure::of_client(&error))?;
-            }
-            Ok(connection)
+            let hears = self.listener.is_some() && self.subscribe(&mut way).await?;
+            Ok(Connection { way, number, hears })
         };
         timeout(CONNECT_MAX, connecting).await.unwrap_or_else(|_| {
             let text = format!("no connection to {} within {CONNECT_MAX:?}", self.finder);
             Err(Failure::Unreachable(text))
         })
+    }
+
+    /// Whether the server lets us hear what changes. If it does not, it can still decide.
+    async fn subscribe(&self, way: &mut MultiplexedConnection) -> Result<bool, Failure> {
+        let mut subscribe = redis::cmd("SUBSCRIBE");
+        subscribe.arg(CHANGED_CHANNEL);
+        match way.send_packed_command(&subscribe).await {
+            Ok(Value::ServerError(why)) => {
+                let why = Failure::of_server(&why);
+                tracing::warn!(node = %self.finder, %why, "denials are not remembered: Redis \
+                    refuses SUBSCRIBE {CHANGED_CHANNEL}");
+                Ok(false)
+            }
+            Ok(_) => Ok(true),
+            Err(error) => Err(Failure::of_client(&error)),
+        }
     }
 
     /// No time limits of the client's own: each batch has one, and a connection has ours.

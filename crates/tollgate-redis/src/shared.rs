@@ -8,7 +8,7 @@ mod rules;
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate::algorithm::average::Average;
@@ -50,8 +50,6 @@ pub(crate) struct Home {
     within: Duration,
     tally: Tally,
     denials: Arc<Denials>,
-    /// Whether some link hears of what changes; one is enough.
-    listens: AtomicBool,
 }
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -74,7 +72,6 @@ impl Shared {
             within,
             tally: Tally::default(),
             denials,
-            listens: AtomicBool::new(false),
         });
         let buckets = Arc::new(Buckets::new(Arc::clone(&home)));
         Ok(Self { home, buckets })
@@ -133,13 +130,10 @@ impl Home {
         if let Some(link) = known {
             return Ok(link);
         }
-        let link = if self.listens.swap(true, Ordering::Relaxed) {
-            Link::open(&self.address, &self.tls)?
-        } else {
-            let denials = Arc::clone(&self.denials);
-            let heard = move |name: Option<&[u8]>| denials.forget(name);
-            Link::open_and_listen(&self.address, &self.tls, heard)?
-        };
+        // Each hears of what changes, so that none depends on the thread of another.
+        let denials = Arc::clone(&self.denials);
+        let heard = move |name: Option<&[u8]>| denials.forget(name);
+        let link = Link::open_and_listen(&self.address, &self.tls, heard)?;
         let link = Arc::new(link);
         LINKS.with_borrow_mut(|links| {
             if links.len() >= LINKS_MAX {

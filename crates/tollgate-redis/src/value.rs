@@ -156,13 +156,13 @@ impl FromStr for BucketValue {
             rate: number(rate)?,
             burst: number(burst)?,
         };
-        // Three words for each transaction that holds something.
-        let is_held = words.count().is_multiple_of(3);
+        // Three words if a transaction holds something.
+        let is_whole = matches!(words.count(), 0 | 3);
         let depth = value.step.checked_mul(value.burst).filter(|depth| *depth <= TICKS_MAX);
         let is_sound = value.rate > 0
             && u128::from(value.at_micros) * 1_000 < 1 << 63
             && depth.is_some_and(|depth| depth > 0 && value.debt <= depth);
-        if is_held && is_sound { Ok(value) } else { Err(wrong) }
+        if is_whole && is_sound { Ok(value) } else { Err(wrong) }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::Moment;
 use crate::algorithm::Algorithm;
 use crate::limiter::AlreadyShared;
 use crate::store::saved::{Kept, Reader, RestoreError, Saved, Writer};
-use crate::store::shared::{Names, SharedStore, Visit};
+use crate::store::shared::{BucketNames, SharedStore, Visit};
 use crate::store::{Fingerprint, Held, MemoryStore, Question, Secret, Store};
 
 /// Buckets of one algorithm, each under a key that is any bytes.
@@ -67,7 +67,7 @@ impl<A: Algorithm<Book = ()>> Keyed<A> {
     pub async fn decide_wherever(
         &self,
         questions: &[Question<A>],
-        names: &Names,
+        names: &BucketNames,
         outcomes: &mut [A::Outcome],
         now: Moment,
     ) {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate::algorithm::quota::{Ask, Outcome, Quota};
-use tollgate::limiter;
+use tollgate::limiter::Names;
 use tollgate::store::Question;
-use tollgate::store::shared::Names;
+use tollgate::store::shared::BucketNames;
 use tollgate::{Keyed, Limiter, Moment};
 
 use super::codec::{self, FRAME_BYTES_MAX, Request, STATE_BYTES};
@@ -139,7 +139,7 @@ struct Replies<'a> {
 struct Asked {
     questions: SmallVec<[Question<Quota>; BATCH_REQUESTS]>,
     /// What their quotas are called, where others need to know.
-    names: Names,
+    names: BucketNames,
 }
 
 impl Door {
@@ -213,7 +213,7 @@ impl Door {
 }
 
 /// The limit that a resource is the name of.
-fn limit_of<'a>(names: Option<&limiter::Names>, resource: &'a [u8]) -> Option<&'a str> {
+fn limit_of<'a>(names: Option<&Names>, resource: &'a [u8]) -> Option<&'a str> {
     let names = names?;
     str::from_utf8(resource).ok().filter(|name| names.contains(name))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use tollgate::algorithm::average::{self, Average, Outcome};
-use tollgate::store::shared::Names;
+use tollgate::store::shared::BucketNames;
 use tollgate::store::{Fingerprint, Question};
 use tollgate::{Keyed, Limiter, Moment};
 
@@ -16,7 +16,7 @@ use super::rules::{Action, DEFAULT_VERDICT, Desk, Rules};
 use super::statistics::Statistics;
 use crate::{Counts, DatagramDoor, Replies};
 
-/// How many averages are asked for at once, so that a batch of any length takes bounded memory.
+/// How many averages and named limits are asked for at once, so that a batch of any length takes bounded memory.
 const QUESTIONS_MAX: usize = 256;
 
 /// What statistics of the default are kept under.
@@ -50,7 +50,7 @@ struct Room {
     desk: Desk,
     questions: Vec<Question<Average>>,
     /// What the averages are called that are still to be asked for, where others need to know.
-    names: Names,
+    names: BucketNames,
     outcomes: Vec<Outcome>,
     /// Asks of named limits.
     named: NamedAsks,
@@ -116,7 +116,7 @@ impl Live {
             Box::new(Room {
                 desk: self.rules.desk(),
                 questions: Vec::new(),
-                names: Names::default(),
+                names: BucketNames::default(),
                 outcomes: Vec::new(),
                 named: NamedAsks::default(),
                 tallies: Vec::new(),
@@ -189,7 +189,7 @@ impl Visit<'_> {
             Body::OverLimit(key) => {
                 let planned = self.plan(key);
                 self.wait(datagram, prefix, Reply::Verdict(planned));
-                if self.room.questions.len() >= QUESTIONS_MAX {
+                if self.room.asked() >= QUESTIONS_MAX {
                     self.flush(requests, replies, counts).await;
                 }
             }
@@ -387,6 +387,11 @@ impl Room {
             (Some(question), Some(outcome)) => averaged(&question.ask, *outcome),
             _ => DEFAULT_VERDICT,
         }
+    }
+
+    /// How much is to be asked, or was.
+    fn asked(&self) -> usize {
+        self.questions.len().saturating_add(self.named.len())
     }
 
     fn clear(&mut self) {

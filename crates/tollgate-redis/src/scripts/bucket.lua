@@ -1,8 +1,8 @@
 -- Reading and writing a bucket, whatever was done to it before.
 --
--- A value is 'at debt step/rate burst', and for each reservation of a transaction that spans slots
--- ' txid ticks taken': so many of the ticks of the debt were taken at that moment, and go back if
--- nobody says within LIFETIME microseconds that the transaction was allowed.
+-- A value is 'at debt step/rate burst', and ' txid ticks taken' while a transaction that spans slots
+-- holds something: without it so many ticks less would be owed. They go back if nobody says within
+-- LIFETIME microseconds of when it was taken that the transaction was allowed.
 
 local LIFETIME = 1000000
 
@@ -39,95 +39,84 @@ local function share(a, b, c)
   return whole, rest > 0
 end
 
--- `ticks` of a rule of `step` per token in those of a rule of `new_step`: whole ticks, and whether
--- there is more.
-local function convert(ticks, step, new_step)
-  local part = math.fmod(ticks, step)
-  local tokens = (ticks - part) / step
+-- A debt under a rule of `step` per token, under one of `new_step` per token. What is left of a tick
+-- counts as one; nobody owes more than there is room for.
+local function convert(debt, step, new_step, new_burst, depth)
+  local part = math.fmod(debt, step)
+  local tokens = (debt - part) / step
+  if tokens >= new_burst then return depth end
   local whole, more = share(part, new_step, step)
-  return tokens, tokens * new_step + whole, more
+  local ticks = tokens * new_step + whole
+  if more then return ticks + 1 end
+  return ticks
 end
 
-local function after(debt, rate, length)
-  if length <= 0 then return debt end
-  debt = debt - length * rate
-  if debt < 0 then return 0 end
-  return debt
+-- Takes ticks off what is owed, because they were given back or time has passed. What is held
+-- shrinks once nothing else is owed.
+local function lower(bucket, ticks)
+  if ticks <= 0 then return end
+  local free = math.max(0, bucket.debt - bucket.held - ticks)
+  bucket.debt = math.max(0, bucket.debt - ticks)
+  bucket.held = bucket.debt - free
 end
 
--- The reservations in `text`.
-local function reservations(text)
-  local list = {}
-  for tx, ticks, taken in string.gmatch(text, ' (%x+) (%d+) (%d+)') do
-    list[#list + 1] = { tx = tx, ticks = ticks + 0, taken = taken + 0 }
-  end
-  return list
+-- Gives back what a transaction held.
+local function give_back(bucket)
+  bucket.gained = bucket.gained or bucket.held > 0
+  bucket.debt = bucket.debt - bucket.held
+  bucket.tx, bucket.held, bucket.dirty = nil, 0, true
 end
 
--- Gives a reservation back: at most what of it would still be owed if nothing else had happened.
-local function give_back(bucket, reservation)
-  local ticks = after(reservation.ticks, bucket.rate, bucket.now - reservation.taken)
-  bucket.debt = bucket.debt - ticks
-  if bucket.debt < 0 then bucket.debt = 0 end
+local function not_a_bucket(key)
+  error({ err = 'NOTABUCKET the value of ' .. key .. ' is not a bucket of Tollgate' })
 end
 
 -- The bucket as of `now`, under the rule that is asked by. What was written under another is
 -- carried over as of `since`: tokens that are owed stay owed, and come back at the new rate.
 local function read(key, rule, rate, depth, since, now)
-  local bucket = { key = key, rule = rule, rate = rate, now = now, debt = 0, held = {} }
+  local bucket = { key = key, rule = rule, rate = rate, now = now, debt = 0, held = 0 }
   local value = redis.call('GET', key)
   if not value then return bucket end
-  local at, debt, under, step, old_rate, burst, rest =
-    string.match(value, '^(%d+) (%d+) ((%d+)/(%d+) (%d+))(.*)$')
-  if not at then
-    error({ err = 'NOTABUCKET the value of ' .. key .. ' is not a bucket of Tollgate' })
+  local at, debt, under, step, old_rate, rest =
+    string.match(value, '^(%d+) (%d+) ((%d+)/(%d+) %d+)(.*)$')
+  if not at then not_a_bucket(key) end
+  bucket.found, bucket.debt, at = true, debt + 0, at + 0
+  if rest ~= '' then
+    local tx, ticks, taken = string.match(rest, '^ (%x+) (%d+) (%d+)$')
+    if not tx then not_a_bucket(key) end
+    bucket.tx, bucket.held, bucket.taken = tx, ticks + 0, taken + 0
   end
-  at, debt, step, old_rate = at + 0, debt + 0, step + 0, old_rate + 0
-  bucket.found, bucket.held = true, reservations(rest)
   if at > now then
     -- The clock stepped back. No time passed that anyone knows of; count from here.
     at, bucket.dirty = now, true
-    for _, held in ipairs(bucket.held) do
-      if held.taken > now then held.taken = now end
-    end
+    if bucket.tx and bucket.taken > now then bucket.taken = now end
   end
   if under ~= rule then
     bucket.dirty = true
     if since < at then since = at elseif since > now then since = now end
-    debt = after(debt, old_rate, since - at)
+    lower(bucket, (since - at) * old_rate)
     at = since
     local new_step, new_burst = string.match(rule, '^(%d+)/%d+ (%d+)$')
-    local tokens, ticks, more = convert(debt, step, new_step + 0)
-    if tokens >= new_burst + 0 then
-      debt = depth
-    elseif more then
-      debt = ticks + 1
-    else
-      debt = ticks
+    local function carried(ticks)
+      return convert(ticks, step + 0, new_step + 0, new_burst + 0, depth)
     end
-    for _, held in ipairs(bucket.held) do
-      local _, fewer = convert(held.ticks, step, new_step + 0)
-      held.ticks = fewer
-    end
+    local free = carried(bucket.debt - bucket.held)
+    bucket.debt = carried(bucket.debt)
+    bucket.held = bucket.debt - free
   end
-  bucket.debt = after(debt, rate, now - at)
-  for i = #bucket.held, 1, -1 do
-    if now - bucket.held[i].taken >= LIFETIME then
-      give_back(bucket, table.remove(bucket.held, i))
-      bucket.dirty, bucket.gained = true, true
-    end
-  end
+  lower(bucket, (now - at) * rate)
+  if bucket.tx and now - bucket.taken >= LIFETIME then give_back(bucket) end
   return bucket
 end
 
 -- Writes what is owed, for at least as long as it is; a bucket that is full is not kept.
 local function write(bucket, spare)
   local ms, held = bucket.debt / bucket.rate / 1000, ''
-  for _, r in ipairs(bucket.held) do
-    held = held .. string.format(' %s %d %d', r.tx, r.ticks, r.taken)
+  if bucket.tx then
+    held = string.format(' %s %d %d', bucket.tx, bucket.held, bucket.taken)
     ms = math.max(ms, LIFETIME / 1000)
   end
-  if bucket.debt > 0 or held ~= '' then
+  if bucket.debt > 0 or bucket.tx then
     local value = string.format('%d %d %s%s', bucket.now, bucket.debt, bucket.rule, held)
     redis.call('SET', bucket.key, value, 'PX', string.format('%d', ms + spare))
   elseif bucket.found then

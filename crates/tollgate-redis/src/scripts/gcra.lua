@@ -10,14 +10,19 @@
 --   price   ticks that are asked for, at most `depth`
 --   since   the moment from which the rule is in force
 --
--- A spend from one bucket, not in shadow, has a shorter form: fewer arguments take less time.
---   rule, depth, price, since; rate, if it is not 1 or a moment follows; the moment, if it is told
+-- Spends by one rule that have nothing to do with each other have a shorter form, in which a bucket
+-- may come more than once: what is said once for many takes less time.
+--   a price for each key; rule, depth, since; rate, if it is not 1 or a moment follows; the moment,
+--   if it is told
 --
--- Answers the moment, and for each key the ticks that it owed before: the caller knows the rest.
+-- Answers the moment, and for each key the ticks that it owed before: the caller knows the rest. If
+-- a transaction that spans slots holds some of them, they are told as -1 - ticks. In the shorter
+-- form a key that is not a bucket is answered by an error of its own.
 
-local call, argv, format = redis.call, ARGV, string.format
-local is_short = not argv[7]
-local now, spare = argv[is_short and 6 or 1], 2
+local call, argv, format, match = redis.call, ARGV, string.format, string.match
+local count = #KEYS
+local is_short = not argv[count + 6]
+local now, spare = argv[is_short and count + 5 or 1], 2
 if not now or now == '' then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -26,25 +31,34 @@ else
   now, spare = now + 0, 86400000
 end
 
--- The way of nearly all asks: a spend from one bucket that was last written under the same rule.
+-- The way of nearly all asks: spends from buckets that were last written under the same rule. Those
+-- for which it does not hold come after the others; which are all of the same bucket, or none.
+local answer, later = { now }, nil
 if is_short then
-  local key, rule, depth, price = KEYS[1], argv[1], argv[2], argv[3] + 0
-  local rate = (argv[5] or 1) + 0
-  local value, debt = call('GET', key), 0
-  if value then
-    local at, owed, under = string.match(value, '^(%d+) (%d+) (.+)$')
-    local passed = under == rule and now - at
-    debt = passed and passed >= 0 and owed - passed * rate
-    if debt and debt < 0 then debt = 0 end
-  end
-  if debt then
-    if price > 0 and price <= depth - debt then
-      local owed = debt + price
-      call('SET', key, format('%d %d %s', now, owed, rule),
-        'PX', format('%d', owed / rate / 1000 + spare))
+  local rule, depth, rate = argv[count + 1], argv[count + 2] + 0, (argv[count + 4] or 1) + 0
+  local pattern = '^(%d+) (%d+) ' .. rule .. '$'
+  for i = 1, count do
+    local key, price = KEYS[i], argv[i] + 0
+    local value, debt = redis.pcall('GET', key), 0
+    if value then
+      local at, owed
+      if not value.err then at, owed = match(value, pattern) end
+      local passed = at and now - at
+      debt = passed and passed >= 0 and owed - passed * rate
+      if debt and debt < 0 then debt = 0 end
     end
-    return { now, debt }
+    if debt then
+      if price > 0 and price <= depth - debt then
+        local owed = debt + price
+        call('SET', key, format('%d %d %s', now, owed, rule),
+          'PX', format('%d', owed / rate / 1000 + spare))
+      end
+      answer[i + 1] = debt
+    else
+      later = later or {}
+      later[#later + 1] = i
+    end
   end
-  argv = { '', '1', rule, rate, depth, price, argv[4] }
+  if not later then return answer end
 end
 

@@ -20,16 +20,6 @@ else
   now, spare = now + 0, 86400000
 end
 
--- Takes this transaction's reservation out of the bucket.
-local function release(bucket)
-  for i, held in ipairs(bucket.held) do
-    if held.tx == tx then
-      bucket.dirty = true
-      return table.remove(bucket.held, i)
-    end
-  end
-end
-
 local buckets, denied, busy = {}, false, false
 local answer = { now, 2 }
 for i, key in ipairs(KEYS) do
@@ -41,7 +31,7 @@ for i, key in ipairs(KEYS) do
   if bucket.what == '6' or not bucket.fits and (bucket.what == '1' or bucket.what == '2') then
     denied = true
   end
-  busy = busy or bucket.held[1] ~= nil
+  busy = busy or bucket.tx ~= nil
   buckets[i] = bucket
   answer[i + 2] = bucket.debt
 end
@@ -50,40 +40,38 @@ local function hold(bucket)
   local ticks = 0
   if bucket.fits and (bucket.what == '1' or bucket.what == '3') then ticks = bucket.price end
   bucket.debt = bucket.debt + ticks
-  bucket.held[1] = { tx = tx, ticks = ticks, taken = now }
-  bucket.dirty = true
+  bucket.tx, bucket.held, bucket.taken, bucket.dirty = tx, ticks, now, true
 end
 
 local function keep(bucket)
-  local held, what, debt = release(bucket), bucket.what, bucket.debt
-  if not held and (what == '1' or what == '3') then
+  local what = bucket.what
+  if bucket.tx == tx then
+    bucket.tx, bucket.held, bucket.dirty = nil, 0, true
+  elseif what == '1' or what == '3' then
     -- It came too late and was given back: take it again, as far as there is something to take.
-    bucket.debt, bucket.dirty = math.min(bucket.depth, debt + bucket.price), true
-  elseif what == '4' and debt > 0 then
-    bucket.debt, bucket.dirty = math.max(0, debt - bucket.price), true
-  elseif what == '5' and bucket.found then
-    bucket.debt, bucket.held, bucket.dirty = 0, {}, true
+    bucket.debt, bucket.dirty = math.min(bucket.depth, bucket.debt + bucket.price), true
   end
-  return bucket.debt < debt
+  local debt = bucket.debt
+  if what == '4' then
+    lower(bucket, bucket.price)
+  elseif what == '5' then
+    bucket.debt, bucket.held, bucket.tx = 0, 0, nil
+  end
+  if bucket.debt < debt then bucket.gained, bucket.dirty = true, true end
 end
 
 if step == 'hold' then
   if busy then answer[2] = 0 elseif denied then answer[2] = 1 end
 end
 for _, bucket in ipairs(buckets) do
-  local gained = bucket.gained
   if step == 'keep' then
-    gained = keep(bucket) or gained
+    keep(bucket)
   elseif step == 'drop' then
-    local held = release(bucket)
-    if held then
-      give_back(bucket, held)
-      gained = gained or held.ticks > 0
-    end
+    if bucket.tx == tx then give_back(bucket) end
   elseif answer[2] == 2 then
     hold(bucket)
   end
   if bucket.dirty then write(bucket, spare) end
-  if gained then publish(bucket) end
+  if bucket.gained then publish(bucket) end
 end
 return answer

@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 use tollgate::algorithm::Algorithm as _;
 use tollgate::algorithm::book::{self, Action, Book, BucketCell, Gcra};
 use tollgate::algorithm::gcra::{Outcome, Verdict};
-use tollgate::store::shared::{Names, OnFailure, SharedStore, Sharing, Visit, Visiting};
+use tollgate::store::shared::{BucketNames, OnFailure, SharedStore, Sharing, Visit, Visiting};
 use tollgate::store::{Fingerprint, MemoryStore, Question, Secret, Store as _};
 use tollgate::{Moment, Nanos};
 
@@ -35,7 +35,8 @@ const AWAY: Nanos = Nanos::from_secs(1);
 const HELD: Nanos = Nanos::new(100_000_000);
 
 /// Buckets that are known to be empty. While one is, nobody need ask for it: a denial changes
-/// nothing, and nobody but a refund, a reset or a new limit makes it end earlier.
+/// nothing, and nobody but a refund, a reset or a new limit makes it end earlier. Of these we hear
+/// as long as the connection stands by which the denial came; all are forgotten when it is lost.
 pub(super) struct Denials {
     secret: Secret,
     cells: ArcSwap<MemoryStore<Gcra>>,
@@ -131,7 +132,7 @@ impl SharedStore<Gcra> for Buckets {
     }
 
     /// Nobody is asked: each is carried over in Redis by the first ask of it, as of `at`.
-    fn carry_over(&self, _: &[Question<Gcra>], names: &Names, at: Moment) {
+    fn carry_over(&self, _: &[Question<Gcra>], names: &BucketNames, at: Moment) {
         let denials = &self.home.denials;
         denials.cells.load().carry_over(&[], at);
         let mut moved = self.moved.write();
@@ -156,8 +157,9 @@ impl Buckets {
         let rules = self.rules.load_full();
         let names: Vec<(&[u8], Sharing)> = names.iter().collect();
         let forgotten = self.home.denials.forgotten();
+        let (store, rules, hears) = (self, &*rules, false);
         let mut stay =
-            Stay { store: self, rules: &rules, local, questions, names, outcomes, now, forgotten };
+            Stay { store, rules, local, questions, names, outcomes, now, forgotten, hears };
         let mut trip = Trip::default();
         // Asks of buckets that this visit is taking tokens of in advance.
         let mut behind = Vec::new();
@@ -225,6 +227,8 @@ struct Stay<'a> {
     now: Moment,
     /// What the denials said of what was forgotten before anything was asked.
     forgotten: u64,
+    /// Whether we would hear of it if a denial ended early.
+    hears: bool,
 }
 
 impl<'a> Stay<'a> {
@@ -232,25 +236,33 @@ impl<'a> Stay<'a> {
     fn plan(&mut self, place: Range<usize>, trip: &mut Trip<'a>, behind: &mut Vec<Range<usize>>) {
         let (name, sharing) = self.names[place.start];
         if name.is_empty() {
-            return;
+            // A mistake. What was answered in its place before is not to be taken for its answer.
+            return self.outcomes[place].fill(Outcome::default());
         }
         let [question] = &self.questions[place.clone()] else {
             return self.add(place, None, trip);
         };
         let home = &self.store.home;
         let bucket = home.denials.secret.fingerprint(name);
+        let leasable = self.leasable(&question.ask, sharing);
+        let take = leasable.map_or(Take::Exact, |(most, length)| {
+            self.store.leases.take(bucket, question.ask.cost, most, length, self.now)
+        });
+        // Tokens that were taken are there, even if the bucket has no more.
+        if let Take::Here(left) = take {
+            return self.pass(place.start, left);
+        }
         if let Some(outcome) = home.denials.find(bucket, &question.ask, self.now) {
+            if matches!(take, Take::Fetch(_)) {
+                self.store.leases.postpone(bucket);
+            }
             self.outcomes[place.start] = outcome;
             return add(&home.tally.remembered, 1);
         }
-        let Some((most, length)) = self.leasable(&question.ask, sharing) else {
-            return self.add(place, None, trip);
-        };
-        match self.store.leases.take(bucket, question.ask.cost, most, length, self.now) {
-            Take::Here(left) => self.pass(place.start, left),
+        match take {
             Take::Fetch(size) => self.add(place, Some(size), trip),
-            Take::Exact if trip.leased.contains(&name) => behind.push(place),
-            Take::Exact => self.add(place, None, trip),
+            _ if leasable.is_some() && trip.leased.contains(&name) => behind.push(place),
+            _ => self.add(place, None, trip),
         }
     }
 
@@ -331,6 +343,7 @@ impl<'a> Stay<'a> {
             Ok(link) => {
                 add(&self.store.home.tally.trips, 1);
                 link.gcra(&trip.asks, &link::Visit::within(within), &mut answers).await;
+                self.hears = link.hears();
             }
             Err(error) => answers.resize(trip.asks.len(), Err(Failure::Refused(error.to_string()))),
         }
@@ -440,7 +453,7 @@ impl<'a> Stay<'a> {
         let mut asked = questions.iter().zip(answers);
         let is_vetoed = asked.any(|(it, answer)| Gcra::vetoes(&it.ask, &answer.outcome));
         let asked = questions.iter().zip(rules).zip(answers).zip(place);
-        for (((question, known), Answer { outcome, .. }), index) in asked {
+        for (((question, known), Answer { outcome, is_held, .. }), index) in asked {
             let (name, full_in) = (self.names[index].0, outcome.reset_in);
             let is_denied = outcome.verdict == Verdict::Deny;
             let gives = matches!(question.ask.action, Action::Refund | Action::Reset);
@@ -454,7 +467,7 @@ impl<'a> Stay<'a> {
             if gives && !is_vetoed {
                 denials.forget(Some(name));
                 self.store.leases.forget(denials.secret.fingerprint(name));
-            } else if is_denied && !gives {
+            } else if is_denied && !gives && self.hears && !is_held {
                 denials.remember(name, cell, self.forgotten, self.now);
             }
         }

@@ -7,7 +7,7 @@ use tollgate::Moment;
 use tollgate::algorithm::Algorithm;
 use tollgate::algorithm::average::{self, Average, AverageCell};
 use tollgate::algorithm::quota::{self, Quota, QuotaCell};
-use tollgate::store::shared::{Names, OnFailure, SharedStore, Visit, Visiting};
+use tollgate::store::shared::{BucketNames, OnFailure, SharedStore, Visit, Visiting};
 use tollgate::store::{MemoryStore, Question, Store as _};
 
 use super::Home;
@@ -159,5 +159,5 @@ where
 
     fn install(&self, _: &Arc<()>, _: Moment) {}
 
-    fn carry_over(&self, _: &[Question<A>], _: &Names, _: Moment) {}
+    fn carry_over(&self, _: &[Question<A>], _: &BucketNames, _: Moment) {}
 }

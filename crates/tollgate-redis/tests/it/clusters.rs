@@ -116,6 +116,36 @@ fn a_reservation_that_nobody_comes_back_for_is_given_back() {
 }
 
 #[test]
+fn what_was_held_goes_back_as_if_it_had_never_been_taken() {
+    let cluster = Cluster::start();
+    let link = Blocking::open(&cluster.url());
+    let [a, _, _] = apart();
+    let rule = Rule::new(&gcra::Rule::new(10, 10, Nanos::from_secs(4)).unwrap()).unwrap();
+    let (step, micros) = (rule.emission_interval().0, START.as_nanos() / 1_000);
+    let key = String::from_utf8(Kind::Bucket.key(&a)).unwrap();
+    let at = |millis: u128| Some(START.after(Nanos::new(millis * 1_000_000)));
+    let seen = |millis| link.gcra(&[spend(&a, &rule, 10)], at(millis))[0];
+    // Of nine that were missing six were held: without them the bucket has been full since 1.2 s.
+    for (owed, held, millis, left) in [(9, 6, 1_200, 10), (9, 6, 1_000, 9), (9, 2, 1_000, 5)] {
+        let (owed, held) = (owed * step, held * step);
+        let value = format!("{micros} {owed} {rule} 00000000000000aa {held} {micros}");
+        cluster.servers[0].command(&["SET", &key, &value, "PX", "60000"]);
+        let before = seen(999);
+        assert_eq!((before.outcome.verdict, before.is_held), (Verdict::Deny, true));
+        let after = seen(millis);
+        let is_full = left == 10;
+        assert_eq!(after.outcome.remaining, if is_full { 0 } else { left }, "{held} of {owed}");
+        assert_eq!((after.outcome.verdict == Verdict::Allow, after.is_held), (is_full, false));
+    }
+    // Spent from while it was held, once 1.6 tokens had come back: two are owed besides the six.
+    let (owed, held) = (7 * step, 6 * step);
+    let value = format!("{micros} {owed} {rule} 00000000000000aa {held} {micros}");
+    cluster.servers[0].command(&["SET", &key, &value, "PX", "60000"]);
+    assert_eq!(link.gcra(&[spend(&a, &rule, 2)], at(640))[0].outcome.remaining, 2);
+    assert_eq!(link.gcra(&[spend(&a, &rule, 0)], at(1_040))[0].outcome.remaining, 9);
+}
+
+#[test]
 fn a_bucket_that_is_held_for_ever_by_another_is_a_failure_in_time() {
     let cluster = Cluster::start();
     let link = Blocking::open(&cluster.url());

@@ -66,9 +66,10 @@ impl Pair {
         rules: &[(Rule, gcra::Rule)],
         asked: &mut HashMap<u64, u64>,
         now_micros: u64,
+        are_spends: bool,
     ) -> Self {
         // Each bucket has a rule that it is mostly asked by, and at times another.
-        let number = random.below(64);
+        let number = random.below(if are_spends { 8 } else { 64 });
         let rule = if random.chance(1, 30) { random.index(rules.len()) } else { 0 };
         let rule = (usize::try_from(number).unwrap() + rule) % rules.len();
         let burst = rules[rule].0.burst();
@@ -80,15 +81,17 @@ impl Pair {
             _ => 1,
         };
         let last = asked.insert(number, now_micros).unwrap_or(now_micros);
-        let since = random.between(last, now_micros + 1_000);
+        // Mostly the same for all, so that they are decided together.
+        let since =
+            if random.chance(1, 4) { random.between(last, now_micros + 1_000) } else { now_micros };
         Self {
             bucket: format!("d:{number}"),
             rule,
-            action: random.pick(&ACTIONS),
-            is_shadow: random.chance(1, 10),
+            action: if are_spends { Action::CheckAndSpend } else { random.pick(&ACTIONS) },
+            is_shadow: !are_spends && random.chance(1, 10),
             cost,
             since: Moment::from_nanos(since),
-            joined: random.chance(1, 3),
+            joined: !are_spends && random.chance(1, 3),
         }
     }
 }
@@ -167,7 +170,8 @@ impl Twins {
     }
 }
 
-/// Asks of one batch: transactions over up to a few buckets, none twice.
+/// Asks of one batch: spends of a few buckets, which are decided together; or transactions over up
+/// to a few, none twice.
 fn batch(
     random: &mut Random,
     rules: &[(Rule, gcra::Rule)],
@@ -175,8 +179,9 @@ fn batch(
     now_micros: u64,
 ) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
+    let are_spends = random.chance(1, 2);
     while pairs.len() < 50 {
-        let mut pair = Pair::random(random, rules, asked, now_micros);
+        let mut pair = Pair::random(random, rules, asked, now_micros, are_spends);
         let start = pairs.iter().rposition(|pair| !pair.joined).unwrap_or(0);
         let is_there = pairs[start..].iter().any(|before| before.bucket == pair.bucket);
         pair.joined &= !is_there && !pairs.is_empty();

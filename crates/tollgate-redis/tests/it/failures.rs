@@ -223,11 +223,12 @@ fn fake(answer: &'static [u8]) -> String {
 
 #[test]
 fn nonsense_is_a_failure_and_not_a_crash() {
-    let answers: [&'static [u8]; 7] = [
+    let answers: [&'static [u8]; 8] = [
         b"$5\r\nhello\r\n",
         b"*0\r\n",
         b"*1\r\n:1\r\n",
-        b"*2\r\n:1\r\n:-5\r\n",
+        b"*2\r\n:-1\r\n:5\r\n",
+        b"*2\r\n:1\r\n:-9000000000000000000\r\n",
         b"*2\r\n:1\r\n:9000000000000000000\r\n",
         b"*3\r\n:1\r\n:2\r\n:3\r\n",
         b"*2\r\n:1\r\n$1\r\n7\r\n",

@@ -4,7 +4,7 @@ use tollgate::algorithm::book::Action;
 use tollgate::algorithm::gcra::{self, Verdict};
 use tollgate::algorithm::quota::{self, Unit};
 use tollgate::{Moment, Nanos};
-use tollgate_redis::{Ask, AverageAsk, Failure, QuotaAsk, Rule, Visit};
+use tollgate_redis::{Answer, Ask, AverageAsk, Failure, QuotaAsk, Rule, Visit};
 use tollgate_testkit::random::Random;
 
 use crate::servers::{Blocking, GENEROUS, START, Single, within};
@@ -149,6 +149,35 @@ fn what_is_not_a_bucket_is_left_alone_and_said() {
         assert!(matches!(&answers[0], Err(Failure::Nonsense(_))), "{answers:?}");
     }
     assert_eq!(server.text(&["GET", "tollgate:{text}"]), "hello");
+}
+
+#[test]
+fn what_is_not_a_bucket_disturbs_nobody_who_is_asked_for_beside_it() {
+    let server = Single::start();
+    let link = Blocking::open(&server.url());
+    let rule = rule(2, 1, 3_600);
+    server.command(&["SET", "tollgate:{text}", "hello"]);
+    server.command(&["LPUSH", "tollgate:{list}", "hello"]);
+    let buckets = ["a", "text", "a", "b", "list", "a", "b"];
+    let asks = buckets.map(|name| Ask { joined: false, ..spend(name.as_bytes(), &rule, 1) });
+    let mut answers = Vec::new();
+    link.wait(link.link.gcra(&asks, &Visit::within(GENEROUS), &mut answers));
+    let told = answers.iter().map(|answer| match answer {
+        Ok(Answer { outcome, .. }) => Some((outcome.verdict, outcome.remaining)),
+        Err(Failure::Nonsense(_)) => None,
+        Err(other) => panic!("{other}"),
+    });
+    let (allow, deny) = (Verdict::Allow, Verdict::Deny);
+    let expected = [
+        Some((allow, 1)),
+        None,
+        Some((allow, 0)),
+        Some((allow, 1)),
+        None,
+        Some((deny, 0)),
+        Some((allow, 0)),
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -157,6 +157,22 @@ fn a_flood_on_a_bucket_that_is_empty_hardly_reaches_redis() {
     assert!(server.drain(settings.drain).unwrap());
 }
 
+#[test]
+fn a_mistake_is_told_whatever_was_answered_in_its_place_before() {
+    const NOT_FOUND: &[u8] = b"BUCKET NOT FOUND\n";
+    let (redis, folder) = (Single::start(), Folder::new());
+    let limits = "PerAddress: {burst: 3, count: 1, period: 1h, id: ipAddress}";
+    let settings = sharing(&redis, &folder, limits);
+    let server = start_ahead(&settings, 0);
+    let mut client = Stream::connect(&server, "bucket");
+    // More than there ever is, which the limiter takes for a mistake too.
+    client.send(&b"get PerAddress:10.0.0.1 99\n".repeat(2));
+    assert_eq!(client.read(4), b"0\n0\n");
+    client.send(b"get PerAddress:nobody\nget PerAddress:nowhere\n");
+    assert_eq!(client.read(2 * NOT_FOUND.len()), NOT_FOUND.repeat(2));
+    assert!(server.drain(settings.drain).unwrap());
+}
+
 /// How many scripts Redis has run.
 fn calls(redis: &Single) -> usize {
     let info = redis.text(&["INFO", "commandstats"]);

@@ -12,7 +12,7 @@ use crate::algorithm::book::{Action, Ask, Gcra};
 use crate::algorithm::gcra::Outcome;
 use crate::limits::resolver::Resolver;
 use crate::store::Question;
-use crate::store::shared::{Names, SharedStore, Visit};
+use crate::store::shared::{BucketNames, SharedStore, Visit};
 
 impl Limiter {
     /// Has the buckets decided by `store`, which others share, from `at` on: for this limiter and
@@ -171,7 +171,7 @@ impl<'l> Wherever<'l> {
             return self.limiter.joined(asks, action, now);
         };
         // Boxed: a transaction has room for many asks, and whoever waits for it holds it meanwhile.
-        let (questions, names): (Box<Questions>, Names) = {
+        let (questions, names): (Box<Questions>, BucketNames) = {
             let resolver = self.limiter.core.resolver.load();
             (Box::new(gather(&resolver, asks, action)?), bucket_names(&resolver, asks))
         };
@@ -187,7 +187,7 @@ impl<'l> Wherever<'l> {
         self,
         shared: &dyn SharedStore<Gcra>,
         questions: &[Question<Gcra>],
-        names: &Names,
+        names: &BucketNames,
         outcomes: &mut [Outcome],
         now: Moment,
     ) {
@@ -213,8 +213,8 @@ impl<'l> Wherever<'l> {
 }
 
 /// What the buckets of asks are called; empty for those that are mistakes.
-fn bucket_names(resolver: &Resolver, asks: &[Request<'_>]) -> Names {
-    let mut names = Names::default();
+fn bucket_names(resolver: &Resolver, asks: &[Request<'_>]) -> BucketNames {
+    let mut names = BucketNames::default();
     for ask in asks {
         names.push_with(|to| resolver.write_bucket_key(ask.limit, ask.id, to));
     }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::algorithm::book::{Action, Ask, Book, BookFull, Gcra, RuleId};
 use crate::algorithm::gcra::Rule;
-use crate::store::shared::{Names, Sharing};
+use crate::store::shared::{BucketNames, Sharing};
 use crate::store::{Fingerprint, Question, Secret};
 
 /// Rules by what they are for, over the life of a process. A limit that returns to what it once
@@ -243,8 +243,8 @@ impl Resolver {
 
     /// The buckets that `self` decides by another rule than `old` did last, other than by a new
     /// default: each with the rule it has now, and with what it is called.
-    pub(crate) fn moved_since(&self, old: &Self) -> (Vec<Question<Gcra>>, Names) {
-        let (mut moved, mut names) = (Vec::new(), Names::default());
+    pub(crate) fn moved_since(&self, old: &Self) -> (Vec<Question<Gcra>>, BucketNames) {
+        let (mut moved, mut names) = (Vec::new(), BucketNames::default());
         for (name, now) in &self.entries {
             let Some(before) = old.last_entry(name).filter(|old| old.secret == now.secret) else {
                 continue;

@@ -67,12 +67,12 @@ impl fmt::Display for OnFailure {
 
 /// What the buckets of questions are called, in the order of the questions.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct BucketNames {
     bytes: Vec<u8>,
     ends: Vec<(usize, Sharing)>,
 }
 
-impl Names {
+impl BucketNames {
     /// Forgets all names, and keeps their memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -131,7 +131,7 @@ pub struct Visit<'a, A: Algorithm> {
     /// The questions, in order. Those that are joined are one transaction.
     pub questions: &'a [Question<A>],
     /// What their buckets are called; as many as there are questions.
-    pub names: &'a Names,
+    pub names: &'a BucketNames,
     /// Where the answers go; as many as there are questions.
     pub outcomes: &'a mut [A::Outcome],
     /// What time it is here. The shared store has a clock of its own.
@@ -155,5 +155,5 @@ pub trait SharedStore<A: Algorithm>: Send + Sync {
 
     /// Carries over what was spent to the rules of these questions, as of `at`. All others are
     /// carried over when they are next asked, as of when their rule was installed.
-    fn carry_over(&self, moved: &[Question<A>], names: &Names, at: Moment);
+    fn carry_over(&self, moved: &[Question<A>], names: &BucketNames, at: Moment);
 }

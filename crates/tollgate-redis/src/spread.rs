@@ -45,13 +45,16 @@ pub(crate) async fn decide(
     let clock = Clock::start();
     let end = clock.now().after(Nanos::from(visit.within));
     let mut wait = WAIT_MIN;
+    let attempt = Attempt { link, asks, now: visit.now, clock, end };
     loop {
-        let attempt = Attempt { link, asks, now: visit.now, clock, end };
+        let left = attempt.left();
         if let Some(answers) = attempt.run().await? {
             return Ok(answers);
         }
+        let took = left.saturating_sub(attempt.left());
         wait = jitter(wait.min(WAIT_MAX));
-        if attempt.left() <= wait {
+        // An attempt that is late is not known to have held nothing: begin none that may be.
+        if attempt.left() <= wait + 4 * took {
             return Err(Failure::Held);
         }
         sleep(wait).await;

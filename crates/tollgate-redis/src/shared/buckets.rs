@@ -317,8 +317,7 @@ impl<'a> Stay<'a> {
             let Some((known, rule)) = known else {
                 trip.asks.truncate(before);
                 trip.rules.truncate(before);
-                let failure = Failure::Refused("it cannot count a limit that slow".to_owned());
-                return self.without(&failure, place);
+                return self.instead(place, false);
             };
             let bucket = self.names[index].0;
             let since = self.store.there(self.store.since(bucket, known));
@@ -406,14 +405,16 @@ impl<'a> Stay<'a> {
         true
     }
 
-    /// Decides a transaction that Redis did not answer. The strictest of its limits says how.
+    /// Decides a transaction that Redis did not answer.
     fn without(&mut self, failure: &Failure, place: Range<usize>) {
-        let tally = &self.store.home.tally;
-        tally.failed(failure, self.now);
+        self.store.home.tally.failed(failure, self.now);
+        self.instead(place, *failure == Failure::Held);
+    }
+
+    /// Decides a transaction without Redis. The strictest of its limits says how; unless Redis
+    /// answers, but others are in the way: then the tokens they hold would be spent twice.
+    fn instead(&mut self, place: Range<usize>, is_held: bool) {
         let named = &self.names[place.clone()];
-        // Redis answers, but others are in the way. Decided without it, the tokens they hold would
-        // be spent twice.
-        let is_held = *failure == Failure::Held;
         let says = |what| named.iter().any(|(_, sharing)| sharing.on_failure == what);
         let what = if is_held || says(OnFailure::Deny) {
             OnFailure::Deny
@@ -422,7 +423,7 @@ impl<'a> Stay<'a> {
         } else {
             OnFailure::Allow
         };
-        tally.instead(what, place.len());
+        self.store.home.tally.instead(what, place.len());
         let questions = &self.questions[place.clone()];
         if what == OnFailure::Local {
             return self.local.decide(questions, &mut self.outcomes[place], self.now);

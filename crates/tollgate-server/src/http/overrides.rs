@@ -277,9 +277,12 @@ enum Target {
 fn refusal(error: &OverrideError, at: &str, target: Target) -> Problem {
     use OverrideError as E;
     let kind = match error {
-        E::NoWhy | E::TooLong { .. } | E::UntilPast { .. } | E::Terms { .. } | E::Twice { .. } => {
-            &problem::BAD_OVERRIDE
-        }
+        E::NoWhy
+        | E::TooLong { .. }
+        | E::UntilPast { .. }
+        | E::Terms { .. }
+        | E::TooSlow { .. }
+        | E::Twice { .. } => &problem::BAD_OVERRIDE,
         E::UnknownLimit { .. } if target == Target::Path => &problem::NO_SUCH_LIMIT,
         E::UnknownLimit { .. } => &problem::UNKNOWN_LIMIT,
         E::Bucket { .. } | E::DoesNotFit { .. } => &problem::NOT_OVERRIDABLE,

@@ -113,6 +113,7 @@ impl House {
         let mut steps = Vec::with_capacity(many.len().min(RUN_TIME_OVERRIDES_MAX));
         for (place, new) in many.into_iter().enumerate() {
             let step = old.step(new, action, who, at);
+            let step = step.and_then(|step| self.countable(step));
             steps.push(step.map_err(|error| Refused { at: Some(place), error })?);
         }
         refuse_twice(&steps)?;
@@ -125,6 +126,15 @@ impl House {
             next.fits(&step.over).map_err(|error| Refused { at: Some(place), error })?;
         }
         Ok(self.make(&changing, next, &steps, (who, at), is_dry_run, now)?)
+    }
+
+    /// A step, unless the store that is shared cannot count what it makes.
+    fn countable(&self, step: Step) -> Result<Step, OverrideError> {
+        if self.stores.shared.is_some() {
+            tollgate_redis::Rule::new(step.over.terms.rule())
+                .map_err(|source| OverrideError::TooSlow { source })?;
+        }
+        Ok(step)
     }
 
     /// Removes an override that was made at run time. Never refuses because that lowers what the id

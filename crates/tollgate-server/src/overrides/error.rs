@@ -26,6 +26,8 @@ pub enum OverrideError {
     Id { limit: String, id: String, source: IdError },
     #[error("these terms cannot be: {source}")]
     Terms { source: RuleError },
+    #[error("these terms cannot be kept in the store: {source}")]
+    TooSlow { source: tollgate_redis::TooSlow },
     #[error(
         "`{limit}:{id}` is allowed {} now, and {} is lower: say that it may be lowered, if it is \
          meant",
@@ -77,7 +79,7 @@ impl OverrideError {
             | Self::OnlyInFile { .. } => Some("id"),
             Self::Terms { source: RuleError::Burst } => Some("burst"),
             Self::Terms { source: RuleError::Count | RuleError::TooFine } => Some("count"),
-            Self::Terms { source: RuleError::Period } => Some("period"),
+            Self::Terms { source: RuleError::Period } | Self::TooSlow { .. } => Some("period"),
             Self::WouldLower { .. } => Some("lower"),
             Self::TooMany { .. } | Self::BookFull(_) | Self::Storage(_) => None,
         }
@@ -97,6 +99,7 @@ impl OverrideError {
             Self::NotFound { .. } | Self::OnlyInFile { .. } => {
                 Some("an id with an override that was made at run time")
             }
+            Self::TooSlow { .. } => Some("a shorter period, or a smaller burst"),
             Self::Terms { .. } => Some("whole numbers and a period within the bounds of limits"),
             Self::WouldLower { .. } => Some("true, if the id is to be allowed less than now"),
             Self::TooMany { .. } | Self::BookFull(_) | Self::Storage(_) => None,

@@ -6,6 +6,7 @@
 mod away;
 mod cluster;
 mod load;
+mod refused;
 mod sentinel;
 mod shared;
 

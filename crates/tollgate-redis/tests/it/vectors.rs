@@ -6,9 +6,9 @@ use tollgate::algorithm::book::Action;
 use tollgate::algorithm::gcra::{self, Outcome, Verdict};
 use tollgate::algorithm::quota::{self, Amend, Unit};
 use tollgate::{Moment, Nanos};
-use tollgate_redis::{Ask, AverageAsk, Kind, QuotaAsk, Rule, Visit};
+use tollgate_redis::{Ask, AverageAsk, Kind, QuotaAsk, Rule, Visit, slot};
 
-use crate::servers::{Blocking, Cluster, GENEROUS, Single};
+use crate::servers::{Blocking, Cluster, GENEROUS, Sentinel, Single};
 
 const MICRO: u64 = 1_000;
 
@@ -20,10 +20,42 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
+/// Servers, and how an operator reaches each that decides.
+struct Layout<'a> {
+    url: String,
+    primaries: Vec<&'a Single>,
+}
+
+impl Layout<'_> {
+    /// Checks one server, servers that Sentinels watch, and a cluster, one after the other.
+    fn each(check: impl Fn(&Layout<'_>)) {
+        let single = Single::start();
+        check(&Layout { url: single.url(), primaries: vec![&single] });
+        let watched = Sentinel::start();
+        let primary = watched.servers.iter().find(|it| it.port == watched.primary());
+        check(&Layout { url: watched.url(), primaries: vec![primary.unwrap()] });
+        let cluster = Cluster::start();
+        let primaries = (0..3).map(|index| &cluster.servers[index]).collect();
+        check(&Layout { url: cluster.url(), primaries });
+    }
+
+    /// Writes a key where it belongs.
+    fn set(&self, key: &str, value: &str) {
+        let index = match self.primaries.as_slice() {
+            [_] => 0,
+            _ => Cluster::owner(slot(key.as_bytes())),
+        };
+        self.primaries[index].command(&["SET", key, value, "PX", "60000"]);
+    }
+}
+
 #[test]
 fn the_recorded_gcra_steps_at_whole_microseconds_hold() {
-    let server = Single::start();
-    let link = Blocking::open(&server.url());
+    Layout::each(check_gcra);
+}
+
+fn check_gcra(servers: &Layout<'_>) {
+    let link = Blocking::open(&servers.url);
     let data = json(include_str!("../../../tollgate/tests/vectors/gcra.json"));
     let sequences = data["sequences"].as_array().unwrap().iter();
     let mut steps = 0;
@@ -38,7 +70,7 @@ fn the_recorded_gcra_steps_at_whole_microseconds_hold() {
         let key = String::from_utf8(Kind::Bucket.key(b"v")).unwrap();
         let debt = tat.saturating_sub(now) / MICRO * rule.emission_interval().1;
         let value = format!("{} {debt} {rule}", now / MICRO);
-        server.command(&["SET", &key, &value, "PX", "60000"]);
+        servers.set(&key, &value);
         let action = if step["op"] == "refund" { Action::Refund } else { Action::CheckAndSpend };
         let ask = ask(b"v", &rule, action, number(step, "cost"));
         let outcome = link.gcra(&[ask], Some(Moment::from_nanos(now)))[0].outcome;
@@ -59,19 +91,13 @@ fn ask<'a>(bucket: &'a [u8], rule: &'a Rule, action: Action, cost: u64) -> Ask<'
 }
 
 #[test]
-fn the_recorded_transactions_hold_on_one_server() {
-    check_transactions(&Single::start().url());
+fn the_recorded_transactions_hold_in_one_slot_and_across_slots() {
+    Layout::each(check_transactions);
 }
 
-#[test]
-fn the_recorded_transactions_hold_across_the_slots_of_a_cluster() {
-    let cluster = Cluster::start();
-    check_transactions(&cluster.url());
-}
-
-fn check_transactions(url: &str) {
+fn check_transactions(servers: &Layout<'_>) {
     use Action::{CheckAndSpend, CheckOnly, Refund, Reset, SpendOnly};
-    let link = Blocking::open(url);
+    let link = Blocking::open(&servers.url);
     let rule = |burst| gcra::Rule::new(burst, burst, Nanos::from_secs(1)).unwrap();
     let (ours, theirs) = (Rule::new(&rule(40)).unwrap(), Rule::new(&rule(20)).unwrap());
     let now = Some(Moment::from_nanos(1_000_000_000));
@@ -118,8 +144,11 @@ fn check_strictest(step: &Value, outcome: &Outcome) {
 
 #[test]
 fn the_recorded_averages_hold() {
-    let server = Single::start();
-    let link = Blocking::open(&server.url());
+    Layout::each(check_averages);
+}
+
+fn check_averages(servers: &Layout<'_>) {
+    let link = Blocking::open(&servers.url);
     let recordings = [
         (include_str!("../../../tollgate/tests/vectors/burst_strict_22_20.tsv"), 22.0, 20.0, true),
         (include_str!("../../../tollgate/tests/vectors/leaky_125_10.tsv"), 125.0, 10.0, false),
@@ -150,13 +179,18 @@ fn moment(secs: f64) -> Moment {
 
 #[test]
 fn the_recorded_quotas_hold() {
-    let server = Single::start();
-    let link = Blocking::open(&server.url());
+    Layout::each(check_quotas);
+}
+
+fn check_quotas(servers: &Layout<'_>) {
+    let link = Blocking::open(&servers.url);
     let data = json(include_str!("../../../tollgate/tests/vectors/throttr.json"));
     let mut exchanges = 0;
     for case in data["cases"].as_array().unwrap() {
         if case["klass"] == "normative" {
-            server.command(&["FLUSHALL"]);
+            for primary in &servers.primaries {
+                primary.command(&["FLUSHALL"]);
+            }
             exchanges += check_quota_case(&link, case);
         }
     }

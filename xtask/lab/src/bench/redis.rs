@@ -37,13 +37,13 @@ Denied: {burst: 1, count: 1, period: 1h}
 /// `Exact` as the bare script has it: microseconds.
 const BARE: &str = include_str!("redis/bare.lua");
 const BARE_ARGS: &[&str] = &["3600000", "36000000000", "1"];
-/// And as Tollgate's script has it: rule, depth, price, since.
+/// And as Tollgate's script has it, for one spend per call: price, rule, depth, since.
 const OURS: &str = concat!(
     include_str!("../../../../crates/tollgate-redis/src/scripts/gcra.lua"),
     include_str!("../../../../crates/tollgate-redis/src/scripts/bucket.lua"),
     include_str!("../../../../crates/tollgate-redis/src/scripts/general.lua"),
 );
-const OURS_ARGS: &[&str] = &["3600000/1 10000", "36000000000", "3600000", "1700000000000000"];
+const OURS_ARGS: &[&str] = &["3600000", "3600000/1 10000", "36000000000", "1700000000000000"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::RwLock;
 use tollgate::algorithm::Algorithm as _;
 use tollgate::algorithm::book::{self, Action, Book, BucketCell, Gcra};
@@ -204,6 +204,8 @@ struct Trip<'a> {
     errands: Vec<Errand>,
     /// The buckets that tokens are taken of in advance.
     leased: Vec<&'a [u8]>,
+    /// The buckets that tokens are given back to.
+    given: HashSet<Fingerprint>,
 }
 
 /// One transaction of a trip.
@@ -239,6 +241,16 @@ impl<'a> Stay<'a> {
         };
         let home = &self.store.home;
         let bucket = home.denials.secret.fingerprint(name);
+        if matches!(question.ask.action, Action::Refund | Action::Reset) {
+            trip.given.insert(bucket);
+        }
+        if trip.given.contains(&bucket) {
+            // What is known of it is known of the time before.
+            if trip.leased.contains(&name) {
+                return behind.push(place);
+            }
+            return self.add(place, None, trip);
+        }
         if let Some(outcome) = home.denials.find(bucket, &question.ask, self.now) {
             self.outcomes[place.start] = outcome;
             return add(&home.tally.remembered, 1);

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::keys::Keys;
 use super::live::Live;
@@ -20,9 +20,25 @@ pub(super) struct App {
     pub(super) office: OnceLock<Arc<Office>>,
     pub(super) live: Live,
     pub(super) drain: watch::Receiver<bool>,
+    /// For bodies whose buckets are elsewhere: how many bytes of them may be under way.
+    pub(super) underway: Semaphore,
 }
 
+/// How many bytes of bodies are under way at a time, where buckets are elsewhere. The shortest ask
+/// has some thirty bytes, and takes up to eight kilobytes until it is answered.
+pub(super) const UNDERWAY_BODY_BYTES_MAX: usize = 256 << 10;
+
 impl App {
+    /// Waits until there is room for what a body asks, where that has to be waited for. It is the
+    /// body's until it is dropped.
+    pub(super) async fn room(&self, office: &Office, body: &[u8]) -> Option<SemaphorePermit<'_>> {
+        if !office.house.http.wherever().waits() {
+            return None;
+        }
+        let bytes = u32::try_from(body.len().min(UNDERWAY_BODY_BYTES_MAX)).unwrap_or(u32::MAX);
+        self.underway.acquire_many(bytes).await.ok()
+    }
+
     pub(super) fn is_draining(&self) -> bool {
         *self.drain.borrow()
     }

@@ -5,9 +5,13 @@
 
 mod away;
 mod cluster;
+mod lifetimes;
 mod load;
+mod proxy;
 mod sentinel;
 mod shared;
+mod silent;
+mod trips;
 
 #[path = "../../../tollgate-redis/tests/it/servers/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "another program uses the rest")]

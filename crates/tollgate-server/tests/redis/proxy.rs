@@ -1,9 +1,12 @@
-//! A network between a server and its Redis that can be split.
+//! A network between a server and its Redis that can be split, and can spoil what is sent.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+
+/// What no server of this kind says.
+const NONSENSE: &[u8] = b"?what is this\r\n";
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +23,23 @@ pub(crate) struct Proxy {
     gates: [Arc<Gate>; 2],
 }
 
+/// What becomes of what is sent on a way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It arrives.
+    #[default]
+    Open,
+    /// It is held up.
+    Held,
+    /// Something else arrives in its place.
+    Garbled,
+    /// Half of it arrives, and then the end.
+    CutShort,
+}
+
 #[derive(Default)]
 struct Gate {
-    is_shut: Mutex<bool>,
+    state: Mutex<State>,
     changed: Condvar,
 }
 
@@ -50,18 +67,16 @@ impl Proxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Lets nothing through on these ways.
-    pub(crate) fn split(&self, ways: &[Way]) {
+    /// What becomes of what is sent on these ways from now on.
+    pub(crate) fn set(&self, ways: &[Way], state: State) {
         for way in ways {
-            self.gate(*way).set(true);
+            self.gate(*way).set(state);
         }
     }
 
     /// Lets everything through again.
     pub(crate) fn heal(&self) {
-        for way in [Way::There, Way::Back] {
-            self.gate(way).set(false);
-        }
+        self.set(&[Way::There, Way::Back], State::Open);
     }
 
     fn gate(&self, way: Way) -> &Gate {
@@ -70,25 +85,32 @@ impl Proxy {
 }
 
 impl Gate {
-    fn set(&self, is_shut: bool) {
-        *self.is_shut.lock().unwrap() = is_shut;
+    fn set(&self, state: State) {
+        *self.state.lock().unwrap() = state;
         self.changed.notify_all();
     }
 
-    fn wait_until_open(&self) {
-        let shut = self.is_shut.lock().unwrap();
-        drop(self.changed.wait_while(shut, |is_shut| *is_shut).unwrap());
+    /// What becomes of what is sent, once it is not held up any more.
+    fn pass(&self) -> State {
+        let state = self.state.lock().unwrap();
+        *self.changed.wait_while(state, |state| *state == State::Held).unwrap()
     }
 }
 
 fn forward(mut from: TcpStream, mut to: TcpStream, gate: &Gate) {
     let mut bytes = [0; 16 << 10];
     while let Ok(read @ 1..) = from.read(&mut bytes) {
-        gate.wait_until_open();
-        if to.write_all(&bytes[..read]).is_err() {
+        let state = gate.pass();
+        let sent = match state {
+            State::Garbled => NONSENSE,
+            State::CutShort => &bytes[..read / 2],
+            State::Open | State::Held => &bytes[..read],
+        };
+        if to.write_all(sent).is_err() || state == State::CutShort {
             break;
         }
     }
-    gate.wait_until_open();
-    let _ = to.shutdown(std::net::Shutdown::Write);
+    gate.pass();
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
 }

@@ -1,9 +1,10 @@
-//! Redis lives, and nothing is decided there: it pauses, it loads, or nobody gets through to it.
+//! Redis lives, and nothing is decided there: it pauses, it loads, or nobody gets through to it or
+//! understands it.
 
 use std::cell::RefCell;
 
 use crate::away::{judge_outage, settings_at};
-use crate::proxy::{Proxy, Way};
+use crate::proxy::{Proxy, State, Way};
 use crate::servers::Single;
 use crate::start_ahead;
 use crate::support::{Folder, Web};
@@ -63,41 +64,55 @@ fn decisions_go_on_while_redis_reads_its_data() {
     assert!(server.drain(settings.drain).unwrap());
 }
 
-/// One server is cut off, another is not.
-fn judge_split(what: &str, ways: &[Way]) {
+/// One server is cut off from Redis, or hears it wrong; another is not. Returns why asks failed.
+fn judge_network(what: &str, ways: &[Way], state: State) -> Vec<String> {
     let (redis, folder) = (Single::start(), Folder::new());
     let proxy = Proxy::start(redis.port);
     let settings = settings_at(&proxy.url(), &folder);
     let cut_off = start_ahead(&settings, 0);
     let connected = start_ahead(&settings_at(&redis.url(), &folder), 0);
-    judge_outage(
-        what,
-        &cut_off,
-        || proxy.split(ways),
-        || {
-            let mut web = Web::connect(&connected);
-            let answer =
-                web.post("/v1/spend", r#"{"limit":"Deny","id":"who is not cut off"}"#).json();
-            assert_eq!(answer["allowed"], true, "{answer}");
-            proxy.heal();
-        },
-    );
+    let heal = || {
+        let mut web = Web::connect(&connected);
+        let answer = web.post("/v1/spend", r#"{"limit":"Allow","id":"who is not cut off"}"#).json();
+        assert_eq!(answer["allowed"], true, "{answer}");
+        let shared = connected.stats().shared.unwrap();
+        assert!(shared.decided > 0 && shared.let_through == 0, "{shared:?}");
+        proxy.heal();
+    };
+    judge_outage(what, &cut_off, || proxy.set(ways, state), heal);
+    let failures = cut_off.stats().shared.unwrap().failures;
     for server in [cut_off, connected] {
         assert!(server.drain(settings.drain).unwrap());
     }
+    failures.into_keys().collect()
 }
 
 #[test]
 fn decisions_go_on_at_a_server_that_is_cut_off() {
-    judge_split("split network", &[Way::There, Way::Back]);
+    let why = judge_network("split network", &[Way::There, Way::Back], State::Held);
+    assert!(why.iter().any(|it| it == "timeout"), "{why:?}");
 }
 
 #[test]
 fn decisions_go_on_at_a_server_that_redis_does_not_hear() {
-    judge_split("nothing gets to Redis", &[Way::There]);
+    let why = judge_network("nothing gets to Redis", &[Way::There], State::Held);
+    assert!(why.iter().any(|it| it == "timeout"), "{why:?}");
 }
 
 #[test]
 fn decisions_go_on_at_a_server_that_does_not_hear_redis() {
-    judge_split("nothing comes from Redis", &[Way::Back]);
+    let why = judge_network("nothing comes from Redis", &[Way::Back], State::Held);
+    assert!(why.iter().any(|it| it == "timeout"), "{why:?}");
+}
+
+#[test]
+fn decisions_go_on_at_a_server_that_hears_nonsense() {
+    let why = judge_network("nonsense", &[Way::Back], State::Garbled);
+    assert!(why.iter().any(|it| it == "nonsense"), "{why:?}");
+}
+
+#[test]
+fn decisions_go_on_at_a_server_whose_replies_are_cut_short() {
+    let why = judge_network("a reply cut short", &[Way::Back], State::CutShort);
+    assert!(why.iter().any(|it| it == "unreachable"), "{why:?}");
 }

@@ -40,9 +40,9 @@ where
         let Visit { local, questions, outcomes, now, .. } = visit;
         let mut is_there = false;
         Box::pin(async move {
-            std::future::poll_fn(|_| match std::mem::replace(&mut is_there, true) {
-                false => Poll::Pending,
-                true => Poll::Ready(()),
+            std::future::poll_fn(|_| {
+                let was_there = std::mem::replace(&mut is_there, true);
+                if was_there { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
             local.decide(questions, outcomes, now);

@@ -6,6 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
+use super::decide::BATCH_ASKS_MAX;
 use super::keys::Keys;
 use super::live::Live;
 use super::problem::{self, Problem};
@@ -20,23 +21,24 @@ pub(super) struct App {
     pub(super) office: OnceLock<Arc<Office>>,
     pub(super) live: Live,
     pub(super) drain: watch::Receiver<bool>,
-    /// For bodies whose buckets are elsewhere: how many bytes of them may be under way.
+    /// For those whose buckets are elsewhere: how many asks may be under way.
     pub(super) underway: Semaphore,
 }
 
-/// How many bytes of bodies are under way at a time, where buckets are elsewhere. The shortest ask
-/// has some thirty bytes, and takes up to eight kilobytes until it is answered.
-pub(super) const UNDERWAY_BODY_BYTES_MAX: usize = 256 << 10;
+/// How many asks are under way at a time, where buckets are elsewhere. One takes up to eight
+/// kilobytes until it is answered; and four of the largest batches fit, so that one of them does
+/// not keep everybody else waiting.
+pub(super) const UNDERWAY_ASKS_MAX: usize = 4 * BATCH_ASKS_MAX;
 
 impl App {
-    /// Waits until there is room for what a body asks, where that has to be waited for. It is the
-    /// body's until it is dropped.
-    pub(super) async fn room(&self, office: &Office, body: &[u8]) -> Option<SemaphorePermit<'_>> {
+    /// Waits until there is room for so many asks, where answers have to be waited for. It is
+    /// theirs until it is dropped.
+    pub(super) async fn room(&self, office: &Office, asks: usize) -> Option<SemaphorePermit<'_>> {
         if !office.house.http.wherever().waits() {
             return None;
         }
-        let bytes = u32::try_from(body.len().min(UNDERWAY_BODY_BYTES_MAX)).unwrap_or(u32::MAX);
-        self.underway.acquire_many(bytes).await.ok()
+        let asks = u32::try_from(asks.min(UNDERWAY_ASKS_MAX)).unwrap_or(u32::MAX);
+        self.underway.acquire_many(asks).await.ok()
     }
 
     pub(super) fn is_draining(&self) -> bool {

@@ -10,7 +10,7 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use super::app::{App, UNDERWAY_BODY_BYTES_MAX};
+use super::app::{App, UNDERWAY_ASKS_MAX};
 use super::connection::Connections;
 use super::keys::Keys;
 use super::live::Live;
@@ -46,7 +46,7 @@ impl Http {
             office: OnceLock::new(),
             live: Live::default(),
             drain: street.drain.clone(),
-            underway: Semaphore::new(UNDERWAY_BODY_BYTES_MAX),
+            underway: Semaphore::new(UNDERWAY_ASKS_MAX),
         });
         let router = route::router(&app);
         Self { app, router, entrance }

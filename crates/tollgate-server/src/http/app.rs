@@ -29,16 +29,18 @@ pub(super) struct App {
 /// kilobytes until it is answered; and four of the largest batches fit, so that one of them does
 /// not keep everybody else waiting.
 pub(super) const UNDERWAY_ASKS_MAX: usize = 4 * BATCH_ASKS_MAX;
+/// No ask is shorter.
+const ASK_BYTES_MIN: usize = 16;
 
 impl App {
-    /// Waits until there is room for so many asks, where answers have to be waited for. It is
-    /// theirs until it is dropped.
-    pub(super) async fn room(&self, office: &Office, asks: usize) -> Option<SemaphorePermit<'_>> {
+    /// Waits until there is room for as many asks as a body can have, where answers have to be
+    /// waited for. It is theirs until it is dropped.
+    pub(super) async fn room(&self, office: &Office, body: &[u8]) -> Option<SemaphorePermit<'_>> {
         if !office.house.http.wherever().waits() {
             return None;
         }
-        let asks = u32::try_from(asks.min(UNDERWAY_ASKS_MAX)).unwrap_or(u32::MAX);
-        self.underway.acquire_many(asks).await.ok()
+        let asks = body.len().div_ceil(ASK_BYTES_MIN).min(BATCH_ASKS_MAX);
+        self.underway.acquire_many(u32::try_from(asks).unwrap_or(u32::MAX)).await.ok()
     }
 
     pub(super) fn is_draining(&self) -> bool {

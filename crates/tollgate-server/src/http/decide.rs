@@ -167,6 +167,8 @@ pub(super) async fn batch(
     Whole(bytes): Whole,
 ) -> Answer {
     let [] = address::query(&uri, [])?;
+    // Before it is read: what was read of it takes more than the body.
+    let _room = app.room(&office, &bytes).await;
     let Batch { transactions } = body::parse(&bytes)?;
     if transactions.is_empty() || transactions.len() > BATCH_TRANSACTIONS_MAX {
         let detail = format!(
@@ -187,7 +189,6 @@ pub(super) async fn batch(
             format!("there are {asks_count} asks in all: at most {BATCH_ASKS_MAX} are allowed");
         return Err(Problem::field(&problem::BAD_ASKS, "transactions", detail));
     }
-    let _room = app.room(&office, asks_count).await;
     let (limiter, now) = (&office.house.http, office.time.now());
     let mut counted = Counted::default();
     let mut results = Vec::with_capacity(all.len());
@@ -217,10 +218,10 @@ pub(super) async fn batch(
 pub(super) type Answer = Result<Response<Body>, Problem>;
 
 async fn one(op: Op, app: &App, Inside(office): &Inside, Whole(bytes): &Whole) -> Answer {
+    let _room = app.room(office, bytes).await;
     let Transaction { limit, id, cost, asks } = body::parse(bytes)?;
     let parts = Parts { limit: &limit, id: &id, cost, asks: &asks, at: String::new() };
     let asks = parts.asks(op)?;
-    let _room = app.room(office, asks.len()).await;
     let now = office.time.now();
     let transaction = parts.decide(op, &asks, &office.house.http, now).await?;
     let mut response = body::json(&transaction.body);

@@ -24,7 +24,7 @@ use support::{Folder, Stream, Web, request, settings, start};
 /// Of each door.
 const CLIENTS: usize = 1000;
 /// What a thousand of each of three doors may take together.
-const BYTES_MAX: usize = 512 << 20;
+const BYTES_MAX: usize = 384 << 20;
 /// How many transactions a request over HTTP has at most.
 const BATCH_TRANSACTIONS: usize = 1024;
 /// How much each of them sends, if it is let.

@@ -1,6 +1,7 @@
 //! A store that processes share: decided in Redis, and while Redis is away by what is known here.
 
 mod buckets;
+mod denials;
 mod health;
 mod keyed;
 mod lease;
@@ -20,7 +21,8 @@ use crate::address::{Address, AddressError, Tls};
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::startup::Warning;
-use buckets::{Buckets, Denials};
+use buckets::Buckets;
+use denials::Denials;
 use health::Tally;
 pub use health::{Health, State};
 use keyed::KeyedBuckets;

@@ -73,6 +73,7 @@ impl<A: Algorithm<Book = ()>> Keyed<A> {
     ) {
         match self.shared.get() {
             None => self.decide(questions, outcomes, now),
+            Some(_) if questions.is_empty() => {}
             Some(shared) => {
                 let local = &self.store;
                 shared.decide(Visit { local, questions, names, outcomes, now }).await;

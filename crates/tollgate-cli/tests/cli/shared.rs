@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::program::{file, run};
 use crate::server::Server;
-use crate::servers::Single;
+use crate::servers::{Single, until};
 
 const PROCESSES: usize = 4;
 const ROUNDS: usize = 50;
@@ -61,6 +61,48 @@ fn play(client: &mut TcpStream, round: usize) -> usize {
     client.read_exact(&mut answers).unwrap();
     assert!(answers.chunks(2).all(|it| matches!(it, b"0\n" | b"1\n")));
     answers.chunks(2).filter(|it| it == b"1\n").count()
+}
+
+/// Asks until both commands say this of the store, and returns what they printed.
+fn until_told(process: &Server, in_stats: &str, in_top: &str) -> [String; 2] {
+    let url = process.url();
+    let mut told = Default::default();
+    until(in_stats, || {
+        run(&["ask", "--url", &url, "Shared", "ada"]);
+        told = [&["stats"][..], &["top", "--once"]].map(|command| {
+            let ran = run(&[command, &["--url", &url]].concat());
+            assert_eq!(ran.code, Some(0), "{ran:?}");
+            ran.stdout
+        });
+        let [stats, top] = &told;
+        stats.contains(in_stats) && top.contains(in_top)
+    });
+    told
+}
+
+#[test]
+fn stats_and_top_say_that_the_store_is_there_away_and_back() {
+    let mut redis = Single::with(&["--requirepass", "sesame"]);
+    let limits = file("told.yaml", "Shared: {burst: 9000, count: 1, period: 24h}\n");
+    let url = format!("redis://:sesame@127.0.0.1:{}", redis.port);
+    // The machine may be busy with other tests.
+    let args = ["--limits", &limits, "--store", &url, "--store-timeout", "10s"];
+    let process = Server::start(&args);
+    let store = format!("shared store redis://127.0.0.1:{}", redis.port);
+    let up = format!("{store}: up\n");
+    let there = until_told(&process, &up, " stores, shared ");
+    assert!(there[0].contains("0 decided here, 0 let through, 0 turned away"), "{}", there[0]);
+    redis.kill();
+    let away = until_told(&process, &format!("{store}: away for "), " the shared one is AWAY ");
+    assert!(away[0].contains("Redis is unreachable"), "{}", away[0]);
+    assert!(!away[0].contains(" 0 decided here"), "{}", away[0]);
+    redis.restart();
+    let back = until_told(&process, &up, " stores, shared ");
+    assert!(!back[0].contains(" 0 decided here"), "what was is still told: {}", back[0]);
+    for told in there.iter().chain(&away).chain(&back) {
+        assert!(!told.contains("sesame"), "{told}");
+    }
+    assert!(process.stop().success());
 }
 
 #[test]

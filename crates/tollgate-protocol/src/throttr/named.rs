@@ -1,46 +1,106 @@
 //! Requests that the operator's limits answer: the resource is the name of a limit, the consumer
 //! the id.
 
+use std::cell::RefCell;
+
+use smallvec::SmallVec;
+use tollgate::algorithm::book::Action;
 use tollgate::algorithm::quota::{Ask, Outcome, Unit};
 use tollgate::limiter::{EVERYBODY, Wherever};
-use tollgate::{Decision, Mistake, Moment};
+use tollgate::{Batch, Decision, Moment, Request};
 
-/// Answers a request as if the bucket of `consumer` were a quota. Who it is not about, because the
-/// limit does not take such an id, has no quota.
-pub(super) async fn answer(
-    limiter: Wherever<'_>,
-    limit: &str,
-    consumer: &[u8],
-    ask: &Ask,
-    now: Moment,
-) -> Outcome {
-    let id = match consumer {
-        [] => Ok(EVERYBODY),
-        consumer => str::from_utf8(consumer),
-    };
+/// How many are usually answered at once.
+const USUAL: usize = 16;
+
+thread_local! {
+    /// One for each thread rather than each connection, of which there are many more.
+    static BATCH: RefCell<Batch> = RefCell::default();
+}
+
+/// Requests as if buckets were quotas, to be answered together.
+#[derive(Default)]
+pub(super) struct NamedAsks<'a> {
+    asks: SmallVec<[NamedAsk; USUAL]>,
+    /// What the limiter is asked, for each of them in turn.
+    requests: SmallVec<[Request<'a>; USUAL]>,
+    actions: SmallVec<[Action; USUAL]>,
+}
+
+struct NamedAsk {
+    ask: Ask,
+    /// How much of the limiter is asked for it.
+    requests: usize,
+}
+
+impl<'a> NamedAsks<'a> {
+    /// Adds a request. Who it is not about, because the limit does not take such an id, has no
+    /// quota.
+    pub(super) fn push(&mut self, limit: &'a str, consumer: &'a [u8], ask: Ask) {
+        let id = match consumer {
+            [] => Some(EVERYBODY),
+            consumer => str::from_utf8(consumer).ok(),
+        };
+        let before = self.requests.len();
+        if let Some(id) = id {
+            let mut add = |action, cost| {
+                self.requests.push(Request::new(limit, id, cost));
+                self.actions.push(action);
+            };
+            match ask {
+                Ask::Insert { usage, .. } => add(Action::CheckAndSpend, usage),
+                Ask::Query => add(Action::CheckOnly, 0),
+                // A quota can be purged if there is one: if something is missing of the bucket.
+                Ask::Purge => {
+                    add(Action::CheckOnly, 0);
+                    add(Action::Reset, 0);
+                }
+                // What an operator set, a client does not change.
+                Ask::AmendQuota(..) | Ask::AmendLifetime(..) | Ask::Touch => {}
+            }
+        }
+        let requests = self.requests.len().saturating_sub(before);
+        self.asks.push(NamedAsk { ask, requests });
+    }
+
+    /// Answers all of them, in order, and forgets them.
+    pub(super) async fn settle(
+        &mut self,
+        limiter: Wherever<'_>,
+        now: Moment,
+    ) -> SmallVec<[(Ask, Outcome); USUAL]> {
+        let mut outcomes = SmallVec::new();
+        if self.asks.is_empty() {
+            return outcomes;
+        }
+        // Taken, not borrowed: while this one waits for its answers, others come.
+        let mut batch = BATCH.take();
+        let action = |place: usize| self.actions.get(place).copied().unwrap_or(Action::CheckOnly);
+        let answers = limiter.batch_with(&mut batch, &self.requests, action, now).await;
+        let mut decisions = answers.decisions();
+        for NamedAsk { ask, requests } in self.asks.drain(..) {
+            let own: SmallVec<[Option<Decision>; 2]> = decisions.by_ref().take(requests).collect();
+            outcomes.push((ask, outcome(&ask, &own)));
+        }
+        drop(decisions);
+        BATCH.set(batch);
+        self.requests.clear();
+        self.actions.clear();
+        outcomes
+    }
+}
+
+/// What the bucket looks like as a quota.
+fn outcome(ask: &Ask, decisions: &[Option<Decision>]) -> Outcome {
     let unit = if let Ask::Insert { unit, .. } = ask { *unit } else { Unit::default() };
     let none = Outcome { unit, ..Outcome::default() };
-    let Ok(id) = id else { return none };
-    let peek = || limiter.check(limit, id, 0, now);
-    let refused = |decision| Decision { allowed: false, ..decision };
-    let decision = match ask {
-        Ask::Insert { usage, .. } => match limiter.spend(limit, id, *usage, now).await {
-            Err(Mistake::CostAboveBurst { .. }) => peek().await.map(refused),
-            decision => decision,
-        },
-        Ask::Query => peek().await,
-        Ask::Purge => match peek().await {
-            Ok(before) if before.reset_in.is_zero() => Ok(refused(before)),
-            Ok(_) => limiter.reset(limit, id, now).await,
-            mistake => mistake,
-        },
-        // What an operator set, a client does not change.
-        Ask::AmendQuota(..) | Ask::AmendLifetime(..) | Ask::Touch => return none,
+    let (can, Decision { remaining, reset_in, .. }) = match decisions {
+        [Some(decision)] => (decision.allowed, *decision),
+        [Some(before), Some(after)] => (after.allowed && !before.reset_in.is_zero(), *after),
+        _ => return none,
     };
-    let Ok(Decision { allowed, remaining, reset_in, .. }) = decision else { return none };
     let ttl = reset_in.get().checked_div(nanos(unit)).unwrap_or_default();
     let ttl = u64::try_from(ttl).unwrap_or(u64::MAX);
-    Outcome { can: allowed, remaining, unit, ttl }
+    Outcome { can, remaining, unit, ttl }
 }
 
 const fn nanos(unit: Unit) -> u128 {

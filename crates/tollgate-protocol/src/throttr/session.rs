@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join;
 use smallvec::SmallVec;
 use tollgate::algorithm::quota::{Ask, Outcome, Quota};
 use tollgate::limiter::Names;
@@ -10,12 +11,12 @@ use tollgate::store::shared::BucketNames;
 use tollgate::{Keyed, Limiter, Moment};
 
 use super::codec::{self, FRAME_BYTES_MAX, Request, STATE_BYTES};
-use super::named;
+use super::named::NamedAsks;
 use crate::{Counts, Flow, StreamDoor};
 
 /// How many requests are decided at once.
 const BATCH_REQUESTS: usize = 64;
-/// The same where the quotas are elsewhere: whatever one read brings goes there in one trip.
+/// The same where quotas and buckets are elsewhere: whatever one read brings goes there in one trip.
 const TRIP_REQUESTS: usize = 1 << 14;
 
 /// The answer to what begins like no request.
@@ -136,10 +137,21 @@ struct Replies<'a> {
 
 /// Requests that are decided at once.
 #[derive(Default)]
-struct Asked {
+struct Asked<'a> {
+    /// Who answers each, in order.
+    order: SmallVec<[By; BATCH_REQUESTS]>,
     questions: SmallVec<[Question<Quota>; BATCH_REQUESTS]>,
     /// What their quotas are called, where others need to know.
     names: BucketNames,
+    named: NamedAsks<'a>,
+}
+
+/// Who answers a request.
+#[derive(Clone, Copy)]
+enum By {
+    Quota,
+    /// The limiter.
+    Named,
 }
 
 impl Door {
@@ -150,51 +162,53 @@ impl Door {
     ) {
         let (mut requests, mut asked) = (requests, Asked::default());
         loop {
-            let next = self.gather(&mut requests, &mut asked);
-            if asked.questions.is_empty() && next.is_none() {
+            self.gather(&mut requests, &mut asked);
+            if asked.order.is_empty() {
                 return;
             }
             self.decide(&mut asked, replies).await;
-            if let Some((limit, Request { ask, consumer, .. })) = next {
-                let limiter = self.limiter.wherever();
-                let outcome = named::answer(limiter, limit, consumer, &ask, replies.now).await;
-                replies.add(&ask, &outcome);
-            }
         }
     }
 
-    /// Reads up to a batch of requests, and no further than one that the limiter answers, which it
-    /// returns with its limit.
-    fn gather<'a>(
-        &self,
-        requests: &mut impl Iterator<Item = Request<'a>>,
-        asked: &mut Asked,
-    ) -> Option<(&'a str, Request<'a>)> {
+    /// Reads up to a batch of requests.
+    fn gather<'a>(&self, requests: &mut impl Iterator<Item = Request<'a>>, asked: &mut Asked<'a>) {
         let waits = self.waits();
         let most = if waits { TRIP_REQUESTS } else { BATCH_REQUESTS };
         let names = self.options.named_limits.then(|| self.limiter.names());
-        for request in requests.take(most) {
-            let Request { ask, consumer, resource } = request;
+        for Request { ask, consumer, resource } in requests.take(most) {
             if let Some(limit) = limit_of(names.as_ref(), resource) {
-                return Some((limit, request));
+                asked.order.push(By::Named);
+                asked.named.push(limit, consumer, ask);
+                continue;
             }
             let key = [consumer, resource];
+            asked.order.push(By::Quota);
             asked.questions.push(self.quotas.question(&key, ask));
             if waits {
                 asked.names.push_parts(&key);
             }
         }
-        None
     }
 
-    /// Answers the questions, and forgets them.
-    async fn decide(&self, asked: &mut Asked, replies: &mut Replies<'_>) {
-        let Asked { questions, names } = asked;
+    /// Answers the requests, and forgets them. Quotas and named limits have nothing in common, so
+    /// both are asked at once.
+    async fn decide(&self, asked: &mut Asked<'_>, replies: &mut Replies<'_>) {
+        let Asked { order, questions, names, named } = asked;
         let mut outcomes: SmallVec<[Outcome; BATCH_REQUESTS]> = SmallVec::new();
         outcomes.resize(questions.len(), Outcome::default());
-        self.quotas.decide_wherever(questions, names, &mut outcomes, replies.now).await;
-        for (question, outcome) in questions.iter().zip(&outcomes) {
-            replies.add(&question.ask, outcome);
+        let quotas = self.quotas.decide_wherever(questions, names, &mut outcomes, replies.now);
+        let named = named.settle(self.limiter.wherever(), replies.now);
+        let ((), named) = join(quotas, named).await;
+        let mut quotas = questions.iter().zip(&outcomes).map(|(it, outcome)| (&it.ask, outcome));
+        let mut named = named.iter().map(|(ask, outcome)| (ask, outcome));
+        for by in order.drain(..) {
+            let answer = match by {
+                By::Quota => quotas.next(),
+                By::Named => named.next(),
+            };
+            if let Some((ask, outcome)) = answer {
+                replies.add(ask, outcome);
+            }
         }
         questions.clear();
         names.clear();

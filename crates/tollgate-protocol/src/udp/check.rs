@@ -4,10 +4,13 @@ use serde_json::{Map, Value};
 
 use super::codec::{self, Verdict};
 
+/// How many keys a check asks for.
+pub(super) const KEYS: usize = 3;
+
 /// The keys that one request asks for, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Check {
-    pub(super) keys: [String; 3],
+    pub(super) keys: [String; KEYS],
 }
 
 impl Check {

@@ -3,21 +3,22 @@
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use tollgate::algorithm::average::{self, Average, Outcome};
-use tollgate::store::shared::BucketNames;
-use tollgate::store::{Fingerprint, Question};
+use smallvec::SmallVec;
+use tollgate::algorithm::average::Average;
+use tollgate::store::Fingerprint;
 use tollgate::{Keyed, Limiter, Moment};
 
-use super::check::Check;
+use super::asks::{Asks, Planned};
+use super::check::{Check, KEYS};
 use super::codec::{self, Body, Request, Verdict};
-use super::named::NamedAsks;
 use super::pattern::Pattern;
 use super::rules::{Action, DEFAULT_VERDICT, Desk, Rules};
 use super::statistics::Statistics;
 use crate::{Counts, DatagramDoor, Replies};
 
-/// How many averages and named limits are asked for at once, so that a batch of any length takes bounded memory.
-const QUESTIONS_MAX: usize = 256;
+/// How many averages and named limits are asked for at once, so that a batch of any length takes
+/// bounded memory.
+const ASKS_MAX: usize = 256;
 
 /// What statistics of the default are kept under.
 const DEFAULT_KEY: &[u8] = b"default";
@@ -48,21 +49,9 @@ struct Live {
 /// What one thread needs while it answers. It is used again, so that answering does not allocate.
 struct Room {
     desk: Desk,
-    questions: Vec<Question<Average>>,
-    /// What the averages are called that are still to be asked for, where others need to know.
-    names: BucketNames,
-    outcomes: Vec<Outcome>,
-    /// Asks of named limits.
-    named: NamedAsks,
-    /// What to count for statistics once the questions are answered, in order.
-    tallies: Vec<Tally>,
-    /// Answers that wait for the questions, in order.
+    asks: Asks,
+    /// Answers that wait for what is asked, in order.
     waiting: Vec<Waiting>,
-}
-
-struct Tally {
-    key: Fingerprint,
-    of: Planned,
 }
 
 /// A datagram, and what it will be answered.
@@ -76,15 +65,10 @@ struct Waiting {
 enum Reply {
     Silence,
     Pong,
-    Verdict(Planned),
-}
-
-/// A verdict, or which question will bring it.
-#[derive(Clone, Copy)]
-enum Planned {
-    Question(usize),
-    Named(usize),
-    Verdict(Verdict),
+    /// What this step is answered.
+    Verdict(usize),
+    /// What the steps for its keys are answered, as far as they were asked.
+    Check(Box<Check>, [usize; KEYS]),
 }
 
 impl Door {
@@ -113,15 +97,7 @@ impl Live {
     fn enter(&self) -> Box<Room> {
         let room = self.rooms.lock().pop();
         room.unwrap_or_else(|| {
-            Box::new(Room {
-                desk: self.rules.desk(),
-                questions: Vec::new(),
-                names: BucketNames::default(),
-                outcomes: Vec::new(),
-                named: NamedAsks::default(),
-                tallies: Vec::new(),
-                waiting: Vec::new(),
-            })
+            Box::new(Room { desk: self.rules.desk(), asks: Asks::default(), waiting: Vec::new() })
         })
     }
 
@@ -187,11 +163,8 @@ impl Visit<'_> {
         };
         match body {
             Body::OverLimit(key) => {
-                let planned = self.plan(key);
-                self.wait(datagram, prefix, Reply::Verdict(planned));
-                if self.room.asked() >= QUESTIONS_MAX {
-                    self.flush(requests, replies, counts).await;
-                }
+                let step = self.plan(key, None);
+                self.wait(datagram, prefix, Reply::Verdict(step));
             }
             Body::Ping => self.wait(datagram, prefix, Reply::Pong),
             // These see what those before them did, so those are answered first.
@@ -207,11 +180,13 @@ impl Visit<'_> {
                 let Some(check) = Check::parse(json) else {
                     return self.refuse(datagram, counts);
                 };
-                self.flush(requests, replies, counts).await;
-                self.check(prefix, &check, replies, counts).await;
+                self.check(datagram, prefix, check);
             }
         }
         counts.requests = counts.requests.saturating_add(1);
+        if self.room.asks.asked() >= ASKS_MAX {
+            self.flush(requests, replies, counts).await;
+        }
     }
 
     fn refuse(&mut self, datagram: usize, counts: &mut Counts) {
@@ -241,35 +216,23 @@ impl Visit<'_> {
     }
 
     /// Asks for each key of a check in turn, up to the first that is over its limit.
-    async fn check(
-        &mut self,
-        prefix: &[u8],
-        check: &Check,
-        replies: &mut Replies,
-        counts: &mut Counts,
-    ) {
-        let mut verdicts = Vec::with_capacity(check.keys.len());
-        for key in &check.keys {
-            let planned = self.plan(key.as_bytes());
-            self.settle().await;
-            let verdict = self.room.verdict(planned);
-            verdicts.push(verdict);
-            if verdict.over {
-                break;
-            }
-        }
-        self.room.clear();
-        counts.decided(verdicts.iter().any(|verdict| verdict.over));
-        replies.push_with(|out| {
-            out.extend_from_slice(prefix);
-            check.write(&verdicts, out);
+    fn check(&mut self, datagram: usize, prefix: &[u8], check: Check) {
+        let mut behind = None;
+        let steps = std::array::from_fn(|place| {
+            let key = check.keys.get(place).map(String::as_bytes).unwrap_or_default();
+            let step = self.plan(key, behind);
+            behind = Some(step);
+            step
         });
+        self.wait(datagram, prefix, Reply::Check(Box::new(check), steps));
     }
 
     /// Answers everything that waits.
     async fn flush(&mut self, requests: &[&[u8]], replies: &mut Replies, counts: &mut Counts) {
-        self.settle().await;
-        for waiting in &self.room.waiting {
+        let Self { door, room, now, .. } = self;
+        let Room { asks, waiting, .. } = &mut **room;
+        asks.settle(&door.averages, &door.limiter, &door.statistics, *now).await;
+        for waiting in waiting.drain(..) {
             let request = requests.get(waiting.datagram).copied().unwrap_or_default();
             let prefix = request.get(..waiting.prefix).unwrap_or_default();
             replies.push_with(|out| match waiting.reply {
@@ -278,57 +241,42 @@ impl Visit<'_> {
                     out.extend_from_slice(prefix);
                     out.extend_from_slice(b"pong");
                 }
-                Reply::Verdict(planned) => {
-                    let verdict = self.room.verdict(planned);
+                Reply::Verdict(step) => {
+                    let verdict = asks.verdict(step).unwrap_or(DEFAULT_VERDICT);
                     counts.decided(verdict.over);
                     out.extend_from_slice(prefix);
                     codec::write_verdict(&verdict, out);
                 }
+                Reply::Check(check, steps) => {
+                    let verdicts: SmallVec<[Verdict; KEYS]> =
+                        steps.into_iter().map_while(|step| asks.verdict(step)).collect();
+                    counts.decided(verdicts.iter().any(|verdict| verdict.over));
+                    out.extend_from_slice(prefix);
+                    check.write(&verdicts, out);
+                }
             });
         }
-        self.room.clear();
+        asks.clear();
     }
 
-    /// Asks the questions and does the counting.
-    async fn settle(&mut self) {
-        let Room { questions, names, outcomes, named, .. } = &mut *self.room;
-        // Those that were asked before stay answered.
-        let asked = outcomes.len();
-        outcomes.resize(questions.len(), Outcome::default());
-        if let (Some(questions), Some(outcomes)) =
-            (questions.get(asked..), outcomes.get_mut(asked..))
-        {
-            self.door.averages.decide_wherever(questions, names, outcomes, self.now).await;
-        }
-        names.clear();
-        named.settle(self.door.limiter.wherever(), self.now).await;
-        for tally in &self.room.tallies {
-            let Verdict { over, rate, .. } = self.room.verdict(tally.of);
-            self.door.statistics.count(tally.key, over, rate, self.now);
-        }
-        self.room.tallies.clear();
-    }
-
-    /// Counts, rewrites and matches a key.
-    fn plan(&mut self, key: &[u8]) -> Planned {
+    /// Counts, rewrites and matches a key. Returns its step, which is only asked if the one that it
+    /// stands `behind` is not over its limit.
+    fn plan(&mut self, key: &[u8], behind: Option<usize>) -> usize {
         let Self { door, rules, room, .. } = self;
-        let Room { desk, questions, names, tallies, .. } = &mut **room;
-        let waits = door.averages.waits();
+        let Room { desk, asks, .. } = &mut **room;
         let is_rewritten = desk.rewrite(rules, key, |rule, counted| {
-            let of = Planned::Question(questions.len());
-            questions.push(door.averages.question(&[COUNTED, counted], rule));
-            if waits {
-                names.push_parts(&[COUNTED, counted]);
-            }
-            tallies.push(Tally { key: door.averages.fingerprint(&[counted]), of });
+            let of = asks.ask_average(&door.averages, &[COUNTED, counted], rule);
+            asks.tally(door.averages.fingerprint(&[counted]), of);
         });
-        if !is_rewritten {
-            return self.judge(key);
-        }
-        let rewritten = desk.take_rewritten();
-        let planned = self.judge(&rewritten);
-        self.room.desk.put_back(rewritten);
-        planned
+        let planned = if is_rewritten {
+            let rewritten = desk.take_rewritten();
+            let planned = self.judge(&rewritten);
+            self.room.desk.put_back(rewritten);
+            planned
+        } else {
+            self.judge(key)
+        };
+        self.room.asks.plan(planned, behind, &self.door.limiter, &self.door.averages)
     }
 
     /// What becomes of a use of a key that has been rewritten.
@@ -337,8 +285,7 @@ impl Visit<'_> {
             && let Some(planned) = self.apply(&rule.action, Some(&rule.pattern), key)
         {
             if rule.stats {
-                let key = self.door.averages.fingerprint(&[key]);
-                self.room.tallies.push(Tally { key, of: planned });
+                self.room.asks.tally(self.door.averages.fingerprint(&[key]), planned);
             }
             return planned;
         }
@@ -346,65 +293,29 @@ impl Visit<'_> {
         let planned = self.apply(&default.action, None, key);
         let planned = planned.unwrap_or(Planned::Verdict(DEFAULT_VERDICT));
         if default.stats {
-            self.room.tallies.push(Tally { key: self.door.default_key, of: planned });
+            self.room.asks.tally(self.door.default_key, planned);
         }
         planned
     }
 
     /// `None` where a named limit has no place for the id.
     fn apply(&mut self, action: &Action, pattern: Option<&Pattern>, key: &[u8]) -> Option<Planned> {
+        let Room { desk, asks, .. } = &mut *self.room;
         match action {
             Action::Fixed(verdict) => Some(Planned::Verdict(*verdict)),
             Action::Average(rule, template) => {
                 let key = match template {
-                    Some(template) => self.room.desk.make(template, pattern, key),
+                    Some(template) => desk.make(template, pattern, key),
                     None => key,
                 };
-                let question = self.door.averages.question(&[key], *rule);
-                if self.door.averages.waits() {
-                    self.room.names.push_parts(&[key]);
-                }
-                let place = self.room.questions.len();
-                self.room.questions.push(question);
-                Some(Planned::Question(place))
+                Some(asks.ask_average(&self.door.averages, &[key], *rule))
             }
             Action::Named { limit, id } => {
-                let id = std::str::from_utf8(self.room.desk.make(id, pattern, key)).ok()?;
-                self.room.named.push(&self.door.limiter, limit, id).map(Planned::Named)
+                let id = std::str::from_utf8(desk.make(id, pattern, key)).ok()?;
+                asks.ask_named(&self.door.limiter, limit, id)
             }
         }
     }
-}
-
-impl Room {
-    fn verdict(&self, planned: Planned) -> Verdict {
-        let place = match planned {
-            Planned::Verdict(verdict) => return verdict,
-            Planned::Named(place) => return self.named.verdict(place).unwrap_or(DEFAULT_VERDICT),
-            Planned::Question(place) => place,
-        };
-        match (self.questions.get(place), self.outcomes.get(place)) {
-            (Some(question), Some(outcome)) => averaged(&question.ask, *outcome),
-            _ => DEFAULT_VERDICT,
-        }
-    }
-
-    /// How much is to be asked, or was.
-    fn asked(&self) -> usize {
-        self.questions.len().saturating_add(self.named.len())
-    }
-
-    fn clear(&mut self) {
-        self.questions.clear();
-        self.outcomes.clear();
-        self.named.clear();
-        self.waiting.clear();
-    }
-}
-
-fn averaged(rule: &average::Rule, outcome: Outcome) -> Verdict {
-    let period_secs = codec::whole(rule.period_secs()).max(1);
-    Verdict { over: outcome.over, rate: outcome.rate, limit: rule.limit(), period_secs }
 }
 
 impl Counts {

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod asks;
 mod check;
 pub mod codec;
 mod door;

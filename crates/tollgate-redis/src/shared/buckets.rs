@@ -1,20 +1,18 @@
-//! Named limits: their buckets in Redis, the denials that are remembered, and what is done while
-//! Redis is away.
+//! Named limits: their buckets in Redis, and what is done while Redis is away.
 
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::RwLock;
 use tollgate::algorithm::Algorithm as _;
 use tollgate::algorithm::book::{self, Action, Book, BucketCell, Gcra};
 use tollgate::algorithm::gcra::{Outcome, Verdict};
 use tollgate::store::shared::{BucketNames, OnFailure, SharedStore, Sharing, Visit, Visiting};
-use tollgate::store::{Fingerprint, MemoryStore, Question, Secret, Store as _};
+use tollgate::store::{Fingerprint, MemoryStore, Question, Store as _};
 use tollgate::{Moment, Nanos};
 
 use super::Home;
@@ -25,90 +23,12 @@ use crate::bucket::{Answer, Ask};
 use crate::failure::Failure;
 use crate::link;
 
-/// How much memory remembered denials take at most: enough for 300,000.
-const DENIALS_BYTES: usize = 16 << 20;
 /// How many buckets are remembered whose rule has changed.
 const MOVED_MAX: usize = tollgate::limits::OVERRIDES_MAX;
 /// What who is denied because Redis is away is told to wait: by then it is known to be back.
 const AWAY: Nanos = Nanos::from_secs(1);
 /// What who is denied because other transactions hold the bucket is told to wait: a few of them.
 const HELD: Nanos = Nanos::new(100_000_000);
-
-/// Buckets that are known to be empty. While one is, nobody need ask for it: a denial changes
-/// nothing, and nobody but a refund, a reset or a new limit makes it end earlier. Of these we hear
-/// as long as the connection stands by which the denial came; all are forgotten when it is lost.
-pub(super) struct Denials {
-    secret: Secret,
-    cells: ArcSwap<MemoryStore<Gcra>>,
-    book: ArcSwap<Book>,
-    /// How often something was forgotten. What was under way meanwhile may be out of date.
-    forgotten: AtomicU64,
-}
-
-impl Denials {
-    pub(super) fn new() -> io::Result<Self> {
-        let book = Arc::new(Book::default());
-        let cells = MemoryStore::new(&book, DENIALS_BYTES)?;
-        Ok(Self {
-            secret: Secret::random(),
-            cells: ArcSwap::from_pointee(cells),
-            book: ArcSwap::new(book),
-            forgotten: AtomicU64::new(0),
-        })
-    }
-
-    /// Forgets what is known of one bucket, or of all.
-    pub(super) fn forget(&self, name: Option<&[u8]>) {
-        self.forgotten.fetch_add(1, Ordering::SeqCst);
-        match name {
-            Some(name) => {
-                self.cells.load().learn(self.secret.fingerprint(name), None, Moment::EPOCH);
-            }
-            // Where the system gives no memory, they stay until they end by themselves.
-            None => {
-                if let Ok(cells) = MemoryStore::new(&self.book.load(), DENIALS_BYTES) {
-                    self.cells.store(Arc::new(cells));
-                }
-            }
-        }
-    }
-
-    /// The answer to an ask whose bucket is known to be empty.
-    fn find(&self, bucket: Fingerprint, ask: &book::Ask, now: Moment) -> Option<Outcome> {
-        let is_spend =
-            matches!(ask.action, Action::CheckAndSpend | Action::CheckOnly | Action::SpendOnly);
-        if !is_spend || ask.cost == 0 {
-            return None;
-        }
-        let ask = book::Ask { action: Action::CheckOnly, ..*ask };
-        let mut outcome = [Outcome::default()];
-        self.cells.load().decide(&[Question { bucket, ask, joined: false }], &mut outcome, now);
-        let [outcome] = outcome;
-        (outcome.verdict == Verdict::Deny).then_some(outcome)
-    }
-
-    /// Remembers a bucket, unless something was forgotten since `forgotten` was read.
-    fn remember(&self, name: &[u8], cell: BucketCell, forgotten: u64, now: Moment) {
-        if self.forgotten() != forgotten {
-            return;
-        }
-        let (cells, bucket) = (self.cells.load(), self.secret.fingerprint(name));
-        cells.learn(bucket, Some(cell), now);
-        // It may have been this one, just before it was remembered.
-        if self.forgotten() != forgotten {
-            cells.learn(bucket, None, now);
-        }
-    }
-
-    fn forgotten(&self) -> u64 {
-        self.forgotten.load(Ordering::SeqCst)
-    }
-
-    fn install(&self, book: &Arc<Book>) {
-        self.book.store(Arc::clone(book));
-        self.cells.load().install(book);
-    }
-}
 
 /// The buckets of named limits.
 pub(super) struct Buckets {
@@ -134,7 +54,7 @@ impl SharedStore<Gcra> for Buckets {
     /// Nobody is asked: each is carried over in Redis by the first ask of it, as of `at`.
     fn carry_over(&self, _: &[Question<Gcra>], names: &BucketNames, at: Moment) {
         let denials = &self.home.denials;
-        denials.cells.load().carry_over(&[], at);
+        denials.carry_over(at);
         let mut moved = self.moved.write();
         if moved.len().saturating_add(names.len()) > MOVED_MAX {
             moved.clear();
@@ -206,6 +126,8 @@ struct Trip<'a> {
     errands: Vec<Errand>,
     /// The buckets that tokens are taken of in advance.
     leased: Vec<&'a [u8]>,
+    /// The buckets that tokens are given back to.
+    given: HashSet<Fingerprint>,
 }
 
 /// One transaction of a trip.
@@ -244,6 +166,16 @@ impl<'a> Stay<'a> {
         };
         let home = &self.store.home;
         let bucket = home.denials.secret.fingerprint(name);
+        if matches!(question.ask.action, Action::Refund | Action::Reset) {
+            trip.given.insert(bucket);
+        }
+        if trip.given.contains(&bucket) {
+            // What is known of it is known of the time before.
+            if trip.leased.contains(&name) {
+                return behind.push(place);
+            }
+            return self.add(place, None, trip);
+        }
         let leasable = self.leasable(&question.ask, sharing);
         let take = leasable.map_or(Take::Exact, |(most, length)| {
             self.store.leases.take(bucket, question.ask.cost, most, length, self.now)

@@ -4,8 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
+use super::decide::BATCH_ASKS_MAX;
 use super::keys::Keys;
 use super::live::Live;
 use super::problem::{self, Problem};
@@ -20,9 +21,28 @@ pub(super) struct App {
     pub(super) office: OnceLock<Arc<Office>>,
     pub(super) live: Live,
     pub(super) drain: watch::Receiver<bool>,
+    /// For those whose buckets are elsewhere: how many asks may be under way.
+    pub(super) underway: Semaphore,
 }
 
+/// How many asks are under way at a time, where buckets are elsewhere. One takes up to eight
+/// kilobytes until it is answered; and four of the largest batches fit, so that one of them does
+/// not keep everybody else waiting.
+pub(super) const UNDERWAY_ASKS_MAX: usize = 4 * BATCH_ASKS_MAX;
+/// No ask is shorter.
+const ASK_BYTES_MIN: usize = 16;
+
 impl App {
+    /// Waits until there is room for as many asks as a body can have, where answers have to be
+    /// waited for. It is theirs until it is dropped.
+    pub(super) async fn room(&self, office: &Office, body: &[u8]) -> Option<SemaphorePermit<'_>> {
+        if !office.house.http.wherever().waits() {
+            return None;
+        }
+        let asks = body.len().div_ceil(ASK_BYTES_MIN).min(BATCH_ASKS_MAX);
+        self.underway.acquire_many(u32::try_from(asks).unwrap_or(u32::MAX)).await.ok()
+    }
+
     pub(super) fn is_draining(&self) -> bool {
         *self.drain.borrow()
     }

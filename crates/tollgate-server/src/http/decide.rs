@@ -27,6 +27,8 @@ pub(super) const BATCH_TRANSACTIONS_MAX: usize = 1024;
 pub(super) const BATCH_ASKS_MAX: usize = 2048;
 /// How many of them are decided before others have their turn.
 const TRANSACTIONS_PER_TURN: usize = 32;
+/// The same where the buckets are elsewhere: all of a batch go there at once.
+const TRANSACTIONS_PER_TRIP: usize = BATCH_TRANSACTIONS_MAX;
 /// What is asked for if nothing is said.
 pub(super) const COST_DEFAULT: u64 = 1;
 
@@ -158,8 +160,15 @@ pub(super) async fn reset(app: State<Arc<App>>, inside: Inside, uri: Uri, body: 
     responses(
         (status = 200, description = "What each was answered, in order", body = Results),
         (status = 422, description = "The shape is wrong, so none was decided: `bad-asks`")))]
-pub(super) async fn batch(Inside(office): Inside, uri: Uri, Whole(bytes): Whole) -> Answer {
+pub(super) async fn batch(
+    app: State<Arc<App>>,
+    Inside(office): Inside,
+    uri: Uri,
+    Whole(bytes): Whole,
+) -> Answer {
     let [] = address::query(&uri, [])?;
+    // Before it is read: what was read of it takes more than the body.
+    let _room = app.room(&office, &bytes).await;
     let Batch { transactions } = body::parse(&bytes)?;
     if transactions.is_empty() || transactions.len() > BATCH_TRANSACTIONS_MAX {
         let detail = format!(
@@ -185,7 +194,9 @@ pub(super) async fn batch(Inside(office): Inside, uri: Uri, Whole(bytes): Whole)
     let mut results = Vec::with_capacity(all.len());
     // What comes behind a refund or a reset sees what it gave, also where denials are remembered.
     let runs = all.chunk_by(|(op, ..), _| matches!(op, Op::Spend | Op::Check));
-    for turn in runs.flat_map(|run| run.chunks(TRANSACTIONS_PER_TURN)) {
+    let waits = limiter.wherever().waits();
+    let most = if waits { TRANSACTIONS_PER_TRIP } else { TRANSACTIONS_PER_TURN };
+    for turn in runs.flat_map(|run| run.chunks(most)) {
         // Together, so that those whose buckets are elsewhere are under way at the same time.
         let turn = turn.iter().map(|(op, asks, parts)| parts.decide(*op, asks, limiter, now));
         for decided in join_all(turn).await {
@@ -207,10 +218,11 @@ pub(super) async fn batch(Inside(office): Inside, uri: Uri, Whole(bytes): Whole)
 pub(super) type Answer = Result<Response<Body>, Problem>;
 
 async fn one(op: Op, app: &App, Inside(office): &Inside, Whole(bytes): &Whole) -> Answer {
+    let _room = app.room(office, bytes).await;
     let Transaction { limit, id, cost, asks } = body::parse(bytes)?;
     let parts = Parts { limit: &limit, id: &id, cost, asks: &asks, at: String::new() };
-    let now = office.time.now();
     let asks = parts.asks(op)?;
+    let now = office.time.now();
     let transaction = parts.decide(op, &asks, &office.house.http, now).await?;
     let mut response = body::json(&transaction.body);
     let allowed = transaction.merged.decision.allowed;

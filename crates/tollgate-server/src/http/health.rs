@@ -48,7 +48,7 @@ mod tests {
     use super::super::live::Live;
     use std::sync::OnceLock;
 
-    use tokio::sync::watch;
+    use tokio::sync::{Semaphore, watch};
 
     use super::*;
     use crate::settings::HttpSettings;
@@ -59,7 +59,8 @@ mod tests {
         let settings = HttpSettings::default();
         let keys = Arc::new(Keys::open(&settings).unwrap());
         let (office, live) = (OnceLock::new(), Live::default());
-        let app = App { settings, keys, office, live, drain };
+        let underway = Semaphore::new(0);
+        let app = App { settings, keys, office, live, drain, underway };
         let slug = |app: &App| serde_json::to_value(readiness(app).unwrap_err()).unwrap();
         assert_eq!(slug(&app)["type"], "/api#starting");
         sender.send(true).unwrap();

@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
-use super::app::App;
+use super::app::{App, UNDERWAY_ASKS_MAX};
 use super::connection::Connections;
 use super::keys::Keys;
 use super::live::Live;
@@ -45,6 +46,7 @@ impl Http {
             office: OnceLock::new(),
             live: Live::default(),
             drain: street.drain.clone(),
+            underway: Semaphore::new(UNDERWAY_ASKS_MAX),
         });
         let router = route::router(&app);
         Self { app, router, entrance }

@@ -27,9 +27,13 @@ use crate::settings::StreamSettings;
 
 /// How much is read at once, at most.
 const READ_BYTES_MAX: usize = 64 << 10;
-/// How many connections of a worker wait for buckets that are elsewhere at a time. Each holds what it
-/// read.
+/// The same where buckets are elsewhere: every connection that waits for them holds what it read.
+const WAITING_READ_BYTES_MAX: usize = 4 << 10;
+/// How many connections of a worker hold what they read at a time, where buckets are elsewhere.
 const WAITING_MAX: usize = 1024;
+/// How many bytes of requests a worker has under way at a time, where buckets are elsewhere. An ask
+/// can be as short as three bytes, and takes up to a kilobyte until it is answered.
+const UNDERWAY_REQUEST_BYTES_MAX: usize = 128 << 10;
 /// How long the server waits for the client's end of a connection that it closes. Closing at once
 /// would tell the client's system to throw away what it has not read yet.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
@@ -63,8 +67,10 @@ struct Worker<D> {
     street: Street,
     input: RefCell<Vec<u8>>,
     output: RefCell<Vec<u8>>,
-    /// For those whose buckets are elsewhere.
+    /// For those whose buckets are elsewhere: how many may read, and how many bytes of what they
+    /// read may be under way.
     turns: Semaphore,
+    underway: Semaphore,
 }
 
 impl<D: StreamDoor> Streams<D> {
@@ -73,13 +79,15 @@ impl<D: StreamDoor> Streams<D> {
     pub(crate) async fn serve(self, listener: TcpListener, street: Street, index: usize) {
         // What one read can cause must fit the bound of what may wait.
         let read_bytes = (self.settings.output_bytes / D::REPLY_BYTES_PER_BYTE).max(1);
+        let most = if self.door.waits() { WAITING_READ_BYTES_MAX } else { READ_BYTES_MAX };
         let entrance = self.entrance.clone();
         let worker = Rc::new(Worker {
             streams: self,
             street: street.clone(),
-            input: RefCell::new(vec![0; read_bytes.min(READ_BYTES_MAX)]),
+            input: RefCell::new(vec![0; read_bytes.min(most)]),
             output: RefCell::default(),
             turns: Semaphore::new(WAITING_MAX),
+            underway: Semaphore::new(UNDERWAY_REQUEST_BYTES_MAX),
         });
         let converse = |stream, guest| Rc::clone(&worker).converse(stream, guest);
         entrance.serve(listener, &street, index, converse).await;
@@ -187,6 +195,8 @@ impl<D: StreamDoor> Worker<D> {
             let _turn = self.turns.acquire().await;
             let read = self.read(stream, hear, <[u8]>::to_vec)?;
             let Some(input) = read else { return Ok(Step::Nothing) };
+            let bytes = u32::try_from(input.len()).unwrap_or(u32::MAX);
+            let _room = self.underway.acquire_many(bytes).await;
             // Its turn may have been a while in coming.
             now = self.street.time.now();
             let mut output = Vec::new();

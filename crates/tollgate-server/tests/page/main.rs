@@ -8,4 +8,9 @@ mod live;
 mod overrides;
 mod phone;
 mod picture;
+mod shared;
 mod stage;
+
+#[path = "../../../tollgate-redis/tests/it/servers/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "another program uses the rest")]
+mod servers;

@@ -5,10 +5,14 @@
 
 mod away;
 mod cluster;
+mod lifetimes;
 mod load;
+mod proxy;
 mod refused;
 mod sentinel;
 mod shared;
+mod silent;
+mod trips;
 
 #[path = "../../../tollgate-redis/tests/it/servers/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "another program uses the rest")]

@@ -181,45 +181,6 @@ fn calls(redis: &Single) -> usize {
 }
 
 #[test]
-fn every_door_leaves_only_keys_that_expire() {
-    let (redis, folder) = (Single::start(), Folder::new());
-    let limits =
-        "Shared: {burst: 50, count: 50, period: 1h}\nPlain: {burst: 9, count: 9, period: 1m}";
-    let mut settings = sharing(&redis, &folder, limits);
-    let rules =
-        "rules:\n- {match: '^shared (.+)$', use: Shared}\n- {match: '^ip', limit: 5, period: 20}\n";
-    settings.udp.rules = Some(folder.write("rules.yaml", rules));
-    let server = start_ahead(&settings, 0);
-    let udp = Datagrams::connect(&server);
-    let mut throttr = Stream::connect(&server, "throttr");
-    let mut bucket = Stream::connect(&server, "bucket");
-    let mut web = Web::connect(&server);
-    for id in 0..200 {
-        assert!(udp.ask(format!("over_limit ip={id}").as_bytes()).starts_with(b"ok N"));
-        assert!(udp.ask(format!("over_limit shared {id}").as_bytes()).starts_with(b"ok N"));
-        throttr.send(&insert(9, 1, 60, &id.to_string(), "/"));
-        assert_eq!(throttr.read(INSERT_ANSWER_BYTES)[0], 1);
-        bucket.send(format!("get Plain:{id}\n").as_bytes());
-        assert_eq!(bucket.read(2), b"1\n");
-        let body = format!(
-            r#"{{"asks":[{{"limit":"Plain","id":"{id}"}},{{"limit":"Shared","id":"{id}"}}]}}"#
-        );
-        assert_eq!(web.post("/v1/spend", &body).json()["allowed"], true);
-    }
-    let keys = redis.command(&["KEYS", "*"]);
-    let redis::Value::Array(keys) = keys else { panic!("{keys:?}") };
-    assert_eq!(keys.len(), 800, "averages, quotas, and the buckets of two limits");
-    for key in keys {
-        let redis::Value::BulkString(key) = key else { panic!("{key:?}") };
-        let key = String::from_utf8(key).unwrap();
-        assert!(key.starts_with("tollgate:"), "{key}");
-        let left: i64 = redis.text(&["PTTL", &key]).parse().unwrap();
-        assert!(left > 0, "{key} lives for {left} ms");
-    }
-    assert!(server.drain(settings.drain).unwrap());
-}
-
-#[test]
 fn a_lease_admits_no_more_than_its_bound_and_asks_redis_seldom() {
     const SERVERS: usize = 2;
     let (redis, folder) = (Single::start(), Folder::new());

@@ -1,7 +1,7 @@
 //! Many asks at once.
 
 use super::{Decision, Mistake, Request, cost_above_burst, mistake};
-use crate::algorithm::book::Gcra;
+use crate::algorithm::book::{Action, Gcra, RuleId};
 use crate::algorithm::gcra::{Outcome, Verdict};
 use crate::limits::resolver::Resolver;
 use crate::store::Question;
@@ -17,7 +17,14 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub(super) fn resolve(&mut self, resolver: &Resolver, asks: &[Request<'_>]) {
+    /// Resolves every ask; `action` says what is wanted of it, by its place.
+    #[inline]
+    pub(super) fn resolve(
+        &mut self,
+        resolver: &Resolver,
+        asks: &[Request<'_>],
+        action: impl Fn(usize) -> Action,
+    ) {
         self.questions.clear();
         self.mistakes.clear();
         let (mut name, mut entry) = ("", resolver.entry(""));
@@ -26,7 +33,7 @@ impl Batch {
             if !std::ptr::eq(name, ask.limit) {
                 (name, entry) = (ask.limit, resolver.entry(ask.limit));
             }
-            match entry.and_then(|entry| entry.question(ask.id, ask.mode.into(), ask.cost)) {
+            match entry.and_then(|entry| entry.question(ask.id, action(place), ask.cost)) {
                 Ok(question) => self.questions.push(question),
                 Err(unresolved) => {
                     self.mistakes.push((place, mistake(resolver, ask, unresolved)));
@@ -76,6 +83,16 @@ impl<'b> Answers<'b> {
                 Some((_, mistake)) => Err(mistake),
                 None => Ok(Decision::new(&question.ask, outcome)),
             }
+        })
+    }
+
+    /// Each decision, also of what can never pass, which is denied. Nothing where the ask was wrong
+    /// otherwise.
+    #[inline]
+    pub fn decisions(&self) -> impl Iterator<Item = Option<Decision>> + use<'b> {
+        self.batch.questions.iter().zip(&self.batch.outcomes).map(|(question, outcome)| {
+            let is_asked = question.ask.rule != RuleId::NONE;
+            is_asked.then(|| Decision::new(&question.ask, outcome))
         })
     }
 }

@@ -232,8 +232,20 @@ impl Limiter {
         asks: &[Request<'_>],
         now: Moment,
     ) -> Answers<'b> {
+        self.batch_with(batch, asks, |place| asks[place].mode.into(), now)
+    }
+
+    /// [`Self::batch`], where `action` says what is wanted of an ask, by its place.
+    #[inline]
+    fn batch_with<'b>(
+        &self,
+        batch: &'b mut Batch,
+        asks: &[Request<'_>],
+        action: impl Fn(usize) -> Action,
+        now: Moment,
+    ) -> Answers<'b> {
         let resolver = self.core.resolver.load();
-        batch.resolve(&resolver, asks);
+        batch.resolve(&resolver, asks, action);
         self.core.store.decide(&batch.questions, &mut batch.outcomes, now);
         batch.blame_costs(&resolver, asks);
         if let Some(witness) = &self.witness {

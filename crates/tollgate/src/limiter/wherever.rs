@@ -89,12 +89,24 @@ impl<'l> Wherever<'l> {
         asks: &[Request<'_>],
         now: Moment,
     ) -> Answers<'b> {
+        self.batch_with(batch, asks, |place| asks[place].mode.into(), now).await
+    }
+
+    /// Decides many asks of any kind, each on its own, in order. What is wanted of an ask is what
+    /// `action` says of its place, and not what its mode says.
+    pub async fn batch_with<'b>(
+        self,
+        batch: &'b mut Batch,
+        asks: &[Request<'_>],
+        action: impl Fn(usize) -> Action,
+        now: Moment,
+    ) -> Answers<'b> {
         let Some(shared) = self.shared() else {
-            return self.limiter.batch(batch, asks, now);
+            return self.limiter.batch_with(batch, asks, action, now);
         };
         let names = {
             let resolver = self.limiter.core.resolver.load();
-            batch.resolve(&resolver, asks);
+            batch.resolve(&resolver, asks, action);
             bucket_names(&resolver, asks)
         };
         let Batch { questions, outcomes, .. } = &mut *batch;
@@ -191,6 +203,9 @@ impl<'l> Wherever<'l> {
         outcomes: &mut [Outcome],
         now: Moment,
     ) {
+        if questions.is_empty() {
+            return;
+        }
         let local = &self.limiter.core.store;
         shared.decide(Visit { local, questions, names, outcomes, now }).await;
     }

@@ -30,6 +30,10 @@ use keyed::KeyedBuckets;
 /// How long a decision may wait for Redis, unless it is told otherwise.
 pub const WITHIN_DEFAULT: Duration = Duration::from_millis(25);
 
+/// How much of that time, at most, is kept for deciding without Redis: timers are late by a
+/// millisecond or two.
+const MARGIN_MAX: Duration = Duration::from_millis(3);
+
 /// How many links a thread keeps in mind. A process has one store, a test a few.
 const LINKS_MAX: usize = 16;
 
@@ -49,6 +53,7 @@ pub(crate) struct Home {
     number: u64,
     address: Address,
     tls: Tls,
+    /// How long Redis may take.
     within: Duration,
     tally: Tally,
     denials: Arc<Denials>,
@@ -61,12 +66,13 @@ thread_local! {
 }
 
 impl Shared {
-    /// A store at `address`, which every decision may wait for as long as `within` says. Nothing
-    /// is connected yet. Refuses what can be told without the server, such as a certificate that
+    /// A store at `address`. Every decision may take as long as `within` says. Nothing is connected
+    /// yet. Refuses what can be told without the server, such as a certificate that
     /// cannot be read.
     pub fn new(address: Address, tls: Tls, within: Duration) -> Result<Self, SharedError> {
         crate::address::Access::new(&address, &tls)?;
         let denials = Arc::new(Denials::new()?);
+        let within = within.saturating_sub((within / 8).min(MARGIN_MAX));
         let home = Arc::new(Home {
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             address,

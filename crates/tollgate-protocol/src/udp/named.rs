@@ -87,11 +87,6 @@ impl NamedAsks {
         self.verdicts.get(place).copied().flatten()
     }
 
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.asks.len()
-    }
-
     pub(super) fn clear(&mut self) {
         self.text.clear();
         self.asks.clear();

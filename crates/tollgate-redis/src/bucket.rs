@@ -126,14 +126,14 @@ pub(crate) struct Deal<'a> {
     now: Option<Moment>,
 }
 
-/// Cuts a visit into calls, such that what is asked of one bucket stays in order. In a cluster, a
-/// call is of one slot; and transactions that no call can decide are told apart. Then also only
+/// Cuts a visit into calls, such that what is asked of one bucket stays in order. Where there are
+/// slots, a call is of one; and transactions that no call can decide are told apart. Then also only
 /// spends from the same bucket go together: while a slot moves, others would have to wait for each
 /// other.
 pub(crate) fn deal<'a>(
     asks: &'a [Ask<'a>],
     now: Option<Moment>,
-    is_cluster: bool,
+    has_slots: bool,
 ) -> (Vec<Deal<'a>>, Vec<Range<usize>>) {
     let (mut deals, mut spread): (Vec<Deal<'a>>, _) = (Vec::new(), Vec::new());
     // Calls before this one are not added to.
@@ -142,7 +142,7 @@ pub(crate) fn deal<'a>(
         let places = first..first + transaction.len();
         first = places.end;
         let [ask] = transaction else {
-            if is_cluster && spans_slots(transaction) {
+            if has_slots && spans_slots(transaction) {
                 spread.push(places);
             } else {
                 deals.push(Deal { asks, places: places.collect(), are_spends: false, now });
@@ -157,8 +157,8 @@ pub(crate) fn deal<'a>(
         let from = deals.len().saturating_sub(OPEN_MAX).max(open.min(deals.len()));
         let mut latest = deals[from..].iter_mut().rev();
         // Not before another that is about the same bucket.
-        let with = latest.find(|deal| deal.suits(ask, is_cluster) || deal.concerns(ask.bucket));
-        match with.filter(|deal| deal.suits(ask, is_cluster)) {
+        let with = latest.find(|deal| deal.suits(ask, has_slots) || deal.concerns(ask.bucket));
+        match with.filter(|deal| deal.suits(ask, has_slots)) {
             Some(deal) => deal.places.push(places.start),
             None => deals.push(Deal { asks, places: vec![places.start], are_spends, now }),
         }
@@ -174,13 +174,13 @@ fn spans_slots(asks: &[Ask<'_>]) -> bool {
 
 impl Deal<'_> {
     /// Whether a spend can be decided by the same call.
-    fn suits(&self, ask: &Ask<'_>, is_cluster: bool) -> bool {
+    fn suits(&self, ask: &Ask<'_>, has_slots: bool) -> bool {
         let Some(first) = self.asked().next() else { return false };
         self.are_spends
             && self.places.len() < SPENDS_MAX
             && std::ptr::eq(first.rule, ask.rule)
             && micros(first.since) == micros(ask.since)
-            && (!is_cluster || first.bucket == ask.bucket)
+            && (!has_slots || first.bucket == ask.bucket)
     }
 
     fn concerns(&self, bucket: &[u8]) -> bool {
@@ -330,8 +330,8 @@ mod tests {
                 joined: random.chance(1, 40),
             };
             let asks: Vec<_> = (0..200).map(|_| ask()).collect();
-            for is_cluster in [false, true] {
-                let (deals, spread) = deal(&asks, None, is_cluster);
+            for has_slots in [false, true] {
+                let (deals, spread) = deal(&asks, None, has_slots);
                 let placed = deals.iter().flat_map(|deal| &deal.places).copied();
                 for name in &names {
                     let of = |place: &usize| asks[*place].bucket == name;
@@ -348,7 +348,7 @@ mod tests {
                     assert!(deal.asked().all(|ask| {
                         std::ptr::eq(ask.rule, first.rule)
                             && ask.since == first.since
-                            && (!is_cluster || ask.bucket == first.bucket)
+                            && (!has_slots || ask.bucket == first.bucket)
                     }));
                 }
             }

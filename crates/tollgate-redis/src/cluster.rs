@@ -93,14 +93,6 @@ impl Cluster {
         }
     }
 
-    /// Whether it hears what changes: a cluster tells all its nodes.
-    pub(crate) fn hears(&self) -> bool {
-        match &*self.state.borrow() {
-            State::Known(map) => map.nodes().any(|node| node.hears()),
-            _ => false,
-        }
-    }
-
     /// The node at `host:port`, as a redirection names it. Without a host it is the one that was
     /// asked; of those that are known, the port tells.
     pub(crate) fn at(&self, map: &Map, place: &str) -> Option<Arc<Node>> {

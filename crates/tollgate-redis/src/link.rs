@@ -1,6 +1,7 @@
 //! The way to Redis: every batch is one round trip per node, within a time that the caller sets.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -13,7 +14,7 @@ use crate::address::{Access, Address, AddressError, Layout, Tls};
 use crate::bucket::{self, Answer, Ask};
 use crate::cluster::Cluster;
 use crate::failure::Failure;
-use crate::node::{Finder, Listener, Node};
+use crate::node::{Finder, Heard, Listener, Node};
 use crate::script::Call;
 use crate::{average, quota, spread};
 
@@ -29,6 +30,8 @@ const TRY_AGAIN: Duration = Duration::from_millis(1);
 /// fails at once; only the first is waited for.
 pub struct Link {
     routes: Routes,
+    /// Whether a call is of one slot, although there is only one server that is known of.
+    has_slots: AtomicBool,
 }
 
 enum Routes {
@@ -61,13 +64,12 @@ impl Link {
         Self::start(address, tls, None)
     }
 
-    /// Like [`Self::open`], and also listens. `listener` is called with the name of each bucket
-    /// that was refunded or reset, by whichever server; and with nothing whenever it may have
-    /// missed some.
+    /// Like [`Self::open`], and also listens: `listener` is called with each bucket that was refunded
+    /// or reset, by whichever server. In a cluster, one node is listened to; all tell each other.
     pub fn open_and_listen(
         address: &Address,
         tls: &Tls,
-        listener: impl Fn(Option<&[u8]>) + Send + Sync + 'static,
+        listener: impl Fn(Heard<'_>) + Send + Sync + 'static,
     ) -> Result<Self, AddressError> {
         Self::start(address, tls, Some(Arc::new(listener)))
     }
@@ -85,17 +87,21 @@ impl Link {
                 Finder::Sentinels(access, address.hosts().to_vec(), service.clone())
             }
             Layout::Cluster => {
-                return Ok(Self {
-                    routes: Routes::Many(Box::new(Cluster::start(address, access, listener))),
-                });
+                let cluster = Cluster::start(address, access, listener);
+                return Ok(Self::over(Routes::Many(Box::new(cluster))));
             }
         };
-        Ok(Self { routes: Routes::One(Arc::new(Node::start(finder, listener))) })
+        Ok(Self::over(Routes::One(Arc::new(Node::start(finder, listener)))))
+    }
+
+    fn over(routes: Routes) -> Self {
+        let has_slots = AtomicBool::new(matches!(routes, Routes::Many(_)));
+        Self { routes, has_slots }
     }
 
     /// Decides transactions over buckets: one answer for each ask, in place of what `answers` held.
-    /// If a transaction fails, all its asks have the same failure. What is in one slot is decided
-    /// in order.
+    /// If a transaction fails, all its asks have the same failure. What is asked of one bucket
+    /// is decided in order, but for transactions that span slots.
     pub async fn gcra(
         &self,
         asks: &[Ask<'_>],
@@ -104,8 +110,8 @@ impl Link {
     ) {
         answers.clear();
         answers.resize(asks.len(), Err(Failure::Timeout));
-        let is_cluster = matches!(self.routes, Routes::Many(_));
-        let (deals, spread) = bucket::deal(asks, visit.now, is_cluster);
+        let has_slots = self.has_slots.load(Ordering::Relaxed);
+        let (deals, spread) = bucket::deal(asks, visit.now, has_slots);
         let together = async {
             let mut replies = Vec::new();
             self.call(&deals, visit.within, &mut replies).await;
@@ -168,14 +174,6 @@ impl Link {
         self.call(&requests, visit.within, &mut replies).await;
         answers.clear();
         answers.extend(replies.into_iter().map(|reply| quota::read(&reply?)));
-    }
-
-    /// Whether it hears of every bucket that is refunded or reset.
-    pub(crate) fn hears(&self) -> bool {
-        match &self.routes {
-            Routes::One(node) => node.hears(),
-            Routes::Many(cluster) => cluster.hears(),
-        }
     }
 
     /// All servers that decide, or why they are not known.
@@ -309,7 +307,12 @@ impl Link {
                     is_moving = true;
                     waiting.push(errand);
                 }
-                _ => {
+                kind => {
+                    if kind == Some(ServerErrorKind::CrossSlot) {
+                        // A server of a cluster, or what stands in front of one: from now on calls
+                        // are cut as for one.
+                        self.has_slots.store(true, Ordering::Relaxed);
+                    }
                     let failure = Failure::of_server(error);
                     if failure == Failure::ReadOnly {
                         batch.node.renounce(failure.clone());

@@ -24,9 +24,35 @@ const BATCHES_MAX: usize = 1_024;
 /// How many things may be said about a connection before its keeper looks.
 const NEWS_MAX: usize = 64;
 
-/// Called with the name of a bucket that was given tokens which time did not give it; with nothing
-/// when that may have been missed: nobody listened until now, or nobody does from now on.
-pub(crate) type Listener = Arc<dyn Fn(Option<&[u8]>) + Send + Sync>;
+/// What a link hears of buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard<'a> {
+    /// It hears what changes from now on; what did before may have been missed.
+    Began,
+    /// This bucket was given tokens which time did not give it.
+    Changed(&'a [u8]),
+    /// It hears no more.
+    Ended,
+}
+
+/// Called with what is heard.
+pub(crate) type Listener = Arc<dyn Fn(Heard<'_>) + Send + Sync>;
+
+/// As long as it is there, what changes is heard.
+struct Listening(Listener);
+
+impl Listening {
+    fn begin(listener: &Listener) -> Self {
+        listener(Heard::Began);
+        Self(Arc::clone(listener))
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        (self.0)(Heard::Ended);
+    }
+}
 
 /// How to find a server.
 pub(crate) enum Finder {
@@ -51,16 +77,8 @@ pub(crate) struct Node {
 enum State {
     /// Nobody knows yet.
     New,
-    Up(Connection),
+    Up(MultiplexedConnection, u64),
     Down(Failure),
-}
-
-#[derive(Clone)]
-struct Connection {
-    way: MultiplexedConnection,
-    number: u64,
-    /// Whether it hears what changes.
-    hears: bool,
 }
 
 /// What was noticed about a connection, by its number.
@@ -92,11 +110,6 @@ impl Node {
         self.listens
     }
 
-    /// Whether it hears what changes.
-    pub(crate) fn hears(&self) -> bool {
-        matches!(&*self.state.borrow(), State::Up(connection) if connection.hears)
-    }
-
     /// Whether it was tried and is not there.
     pub(crate) fn is_down(&self) -> bool {
         matches!(*self.state.borrow(), State::Down(_))
@@ -105,9 +118,9 @@ impl Node {
     /// Sends all commands in one go and waits for all answers, however long it takes. Waits for
     /// the first connection, but not for one that was lost.
     pub(crate) async fn send(&self, commands: &Pipeline) -> Result<Vec<Value>, Failure> {
-        let Connection { mut way, number, .. } = self.connection().await?;
+        let (mut connection, number) = self.connection().await?;
         let late = Late { node: self, number };
-        let answers = way.send_packed_commands(commands, 0, commands.len()).await;
+        let answers = connection.send_packed_commands(commands, 0, commands.len()).await;
         std::mem::forget(late);
         answers.map_err(|error| {
             let failure = Failure::of_client(&error);
@@ -116,12 +129,12 @@ impl Node {
         })
     }
 
-    async fn connection(&self) -> Result<Connection, Failure> {
+    async fn connection(&self) -> Result<(MultiplexedConnection, u64), Failure> {
         let mut state = self.state.clone();
         let gone = |_| Failure::Unreachable("the connection is closed".to_owned());
         let known = state.wait_for(|state| !matches!(state, State::New)).await.map_err(gone)?;
         match &*known {
-            State::Up(connection) => Ok(connection.clone()),
+            State::Up(connection, number) => Ok((connection.clone(), *number)),
             State::Down(failure) => Err(failure.clone()),
             State::New => Err(Failure::Timeout),
         }
@@ -129,7 +142,7 @@ impl Node {
 
     /// It is not what it was taken for: find it anew.
     pub(crate) fn renounce(&self, why: Failure) {
-        if let State::Up(Connection { number, .. }) = &*self.state.borrow() {
+        if let State::Up(_, number) = &*self.state.borrow() {
             self.tell(News::Lost(*number, why));
         }
     }
@@ -169,13 +182,11 @@ impl Keeper {
         loop {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
             let failure = match self.connect(number).await {
-                Ok(connection) => {
+                Ok((connection, listening)) => {
                     pause = PAUSE_MIN;
-                    let way = connection.way.clone();
-                    self.state.send_replace(State::Up(connection));
-                    // What was given back while nobody listened is not known.
-                    self.missed();
-                    let why = self.until_lost(way, number).await;
+                    self.state.send_replace(State::Up(connection.clone(), number));
+                    let why = self.until_lost(connection, number).await;
+                    drop(listening);
                     tracing::warn!(node = %self.finder, %why, "the connection to Redis is lost");
                     why
                 }
@@ -184,30 +195,32 @@ impl Keeper {
             // A replica stays one for a while; what broke may be back at once.
             let wait = if failure == Failure::ReadOnly { PAUSE_MAX } else { pause };
             self.state.send_replace(State::Down(failure));
-            self.missed();
             sleep(wait).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
-    fn missed(&self) {
-        if let Some(listener) = &self.listener {
-            listener(None);
-        }
-    }
-
-    async fn connect(&self, number: u64) -> Result<Connection, Failure> {
+    /// A connection, and that it hears what changes, if it is to.
+    async fn connect(
+        &self,
+        number: u64,
+    ) -> Result<(MultiplexedConnection, Option<Listening>), Failure> {
         let connecting = async {
             let client = self.finder.find().await?;
-            let mut way = client
+            let mut connection = client
                 .get_multiplexed_async_connection_with_config(&self.config(number))
                 .await
                 .map_err(|error| Failure::of_client(&error))?;
             if matches!(self.finder, Finder::Sentinels(..)) {
-                ensure_primary(&mut way).await?;
+                ensure_primary(&mut connection).await?;
             }
-            let hears = self.listener.is_some() && self.subscribe(&mut way).await?;
-            Ok(Connection { way, number, hears })
+            let listening = match &self.listener {
+                Some(listener) if self.subscribe(&mut connection).await? => {
+                    Some(Listening::begin(listener))
+                }
+                _ => None,
+            };
+            Ok((connection, listening))
         };
         timeout(CONNECT_MAX, connecting).await.unwrap_or_else(|_| {
             let text = format!("no connection to {} within {CONNECT_MAX:?}", self.finder);
@@ -216,10 +229,10 @@ impl Keeper {
     }
 
     /// Whether the server lets us hear what changes. If it does not, it can still decide.
-    async fn subscribe(&self, way: &mut MultiplexedConnection) -> Result<bool, Failure> {
+    async fn subscribe(&self, connection: &mut MultiplexedConnection) -> Result<bool, Failure> {
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(CHANGED_CHANNEL);
-        match way.send_packed_command(&subscribe).await {
+        match connection.send_packed_command(&subscribe).await {
             Ok(Value::ServerError(why)) => {
                 let why = Failure::of_server(&why);
                 tracing::warn!(node = %self.finder, %why, "denials are not remembered: Redis \
@@ -243,8 +256,9 @@ impl Keeper {
                 PushKind::Message => {
                     if let (Some(listener), [_, Value::BulkString(key)]) =
                         (&listener, info.data.as_slice())
+                        && let Some(name) = Kind::Bucket.name(key)
                     {
-                        listener(Kind::Bucket.name(key));
+                        listener(Heard::Changed(name));
                     }
                 }
                 _ => {}

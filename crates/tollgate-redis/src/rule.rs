@@ -15,7 +15,7 @@ use tollgate::Nanos;
 use tollgate::algorithm::gcra;
 
 /// Doubles hold every whole number up to this one.
-pub const TICKS_MAX: u64 = 1 << 53;
+pub const TICKS_MAX: u64 = (1 << 53) - 1;
 
 const NANOS_PER_MICRO: u64 = 1_000;
 

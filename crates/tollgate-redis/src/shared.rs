@@ -8,10 +8,12 @@ mod lease;
 mod rules;
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use tokio::time::Instant;
 use tollgate::algorithm::average::Average;
 use tollgate::algorithm::book::Gcra;
 use tollgate::algorithm::quota::Quota;
@@ -20,6 +22,7 @@ use tollgate::store::shared::SharedStore;
 use crate::address::{Address, AddressError, Tls};
 use crate::failure::Failure;
 use crate::link::Link;
+use crate::node::Heard;
 use crate::startup::Warning;
 use buckets::Buckets;
 use denials::Denials;
@@ -32,7 +35,7 @@ pub const WITHIN_DEFAULT: Duration = Duration::from_millis(25);
 
 /// How much of that time, at most, is kept for deciding without Redis: timers are late by a
 /// millisecond or two.
-const MARGIN_MAX: Duration = Duration::from_millis(3);
+const MARGIN_MAX: Duration = Duration::from_millis(10);
 
 /// How many links a thread keeps in mind. A process has one store, a test a few.
 const LINKS_MAX: usize = 16;
@@ -57,9 +60,27 @@ pub(crate) struct Home {
     within: Duration,
     tally: Tally,
     denials: Arc<Denials>,
+    /// The link that hears what changes, as long as its thread is there.
+    listener: Mutex<Weak<Link>>,
 }
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+tokio::task_local! {
+    /// By when all that is decided in a task has to be.
+    static DEADLINE: Instant;
+}
+
+/// How long Redis may take, of the time that a decision may take.
+pub fn patience(within: Duration) -> Duration {
+    within.saturating_sub((within / 8).min(MARGIN_MAX))
+}
+
+/// Has all of a future's decisions made within `length`, however many trips they take: what
+/// is late is decided without Redis.
+pub async fn in_time<F: Future>(length: Duration, future: F) -> F::Output {
+    DEADLINE.scope(Instant::now() + length, future).await
+}
 
 thread_local! {
     static LINKS: RefCell<Vec<(u64, Arc<Link>)>> = const { RefCell::new(Vec::new()) };
@@ -72,7 +93,7 @@ impl Shared {
     pub fn new(address: Address, tls: Tls, within: Duration) -> Result<Self, SharedError> {
         crate::address::Access::new(&address, &tls)?;
         let denials = Arc::new(Denials::new()?);
-        let within = within.saturating_sub((within / 8).min(MARGIN_MAX));
+        let within = patience(within);
         let home = Arc::new(Home {
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             address,
@@ -80,6 +101,7 @@ impl Shared {
             within,
             tally: Tally::default(),
             denials,
+            listener: Mutex::default(),
         });
         let buckets = Arc::new(Buckets::new(Arc::clone(&home)));
         Ok(Self { home, buckets })
@@ -130,20 +152,34 @@ pub enum SharedError {
 }
 
 impl Home {
+    /// How much time there is left for a decision that is made now.
+    fn left(&self) -> Duration {
+        let left = DEADLINE.try_with(|end| end.saturating_duration_since(Instant::now()));
+        left.map_or(self.within, |left| left.min(self.within))
+    }
+
     /// This thread's way to Redis. Must be called inside a Tokio runtime.
     fn link(&self) -> Result<Arc<Link>, AddressError> {
         let known = LINKS.with_borrow(|links| {
             links.iter().find(|(number, _)| *number == self.number).map(|(_, link)| link.clone())
         });
-        if let Some(link) = known {
+        let mut listener = self.listener.lock();
+        // One link hears for all threads. When its thread has ended, another takes over.
+        let listens = listener.strong_count() > 0;
+        if let Some(link) = known.filter(|_| listens) {
             return Ok(link);
         }
-        // Each hears of what changes, so that none depends on the thread of another.
-        let denials = Arc::clone(&self.denials);
-        let heard = move |name: Option<&[u8]>| denials.forget(name);
-        let link = Link::open_and_listen(&self.address, &self.tls, heard)?;
-        let link = Arc::new(link);
+        let link = if listens {
+            Arc::new(Link::open(&self.address, &self.tls)?)
+        } else {
+            let denials = Arc::clone(&self.denials);
+            let heard = move |heard: Heard<'_>| denials.hear(heard);
+            let link = Arc::new(Link::open_and_listen(&self.address, &self.tls, heard)?);
+            *listener = Arc::downgrade(&link);
+            link
+        };
         LINKS.with_borrow_mut(|links| {
+            links.retain(|(number, _)| *number != self.number);
             if links.len() >= LINKS_MAX {
                 links.remove(0);
             }

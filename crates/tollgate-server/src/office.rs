@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tollgate::Moment;
@@ -20,6 +21,8 @@ use crate::transport::{Street, Time};
 pub(crate) struct Office {
     pub(crate) house: Arc<House>,
     pub(crate) time: Arc<dyn Time>,
+    /// How long answers may be waited for, where buckets are elsewhere.
+    pub(crate) patience: Duration,
     pub(crate) started: Moment,
     listening: Vec<Listening>,
     keys: Arc<Keys>,
@@ -54,10 +57,11 @@ impl Office {
         keys: Arc<Keys>,
         state: Option<PathBuf>,
     ) -> Self {
-        let Street { time, drain } = street;
+        let Street { time, drain, patience } = street;
         Self {
             house,
             time,
+            patience,
             started,
             listening,
             keys,

@@ -89,7 +89,8 @@ impl Server {
         let keys_stamp = keys.loaded_stamp();
         let mut opening = Opening::sockets(settings, &keys)?;
         let (drain, draining) = watch::channel(false);
-        let street = Street { time, drain: draining };
+        let patience = tollgate_redis::patience(settings.store.timeout);
+        let street = Street { time, drain: draining, patience };
         let http = Http::new(&settings.http, &keys, &opening, &street);
         let (done, workers_done) = channel();
         let mut waiting = Vec::new();

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use futures_util::future::join;
+use smallvec::SmallVec;
 use tollgate::algorithm::average::{self, Average, Outcome};
 use tollgate::store::shared::BucketNames;
 use tollgate::store::{Fingerprint, Question};
@@ -147,10 +148,10 @@ impl Asks {
         step: usize,
         limiter: &Limiter,
         averages: &Keyed<Average>,
-    ) -> Vec<Fingerprint> {
+    ) -> SmallVec<[Fingerprint; 4]> {
         let Averages { questions, steps, .. } = &self.averages;
         let own = questions.iter().zip(steps).rev().take_while(|(_, of)| **of == step);
-        let mut buckets: Vec<_> = own.map(|(question, _)| question.bucket).collect();
+        let mut buckets: SmallVec<_> = own.map(|(question, _)| question.bucket).collect();
         if let Some((limit, id)) = self.named.last_of(step)
             && let Ok(key) = limiter.bucket_key(limit, id)
         {
@@ -167,13 +168,13 @@ impl Asks {
         statistics: &Statistics,
         now: Moment,
     ) {
-        let trips = self.steps.iter().map(|step| step.trip.saturating_add(1)).max();
-        for trip in 0..trips.unwrap_or(0) {
+        let trips = self.steps.iter().map(|step| step.trip.saturating_add(1)).max().unwrap_or(0);
+        for trip in 0..trips {
             self.begin(trip);
             let Self { steps, averages: asked, named, .. } = self;
             let is_due = |step: usize| steps.get(step).is_some_and(|it| it.is_due(trip));
             // They have nothing in common, so both are asked at once.
-            let asked = asked.settle(averages, is_due, now);
+            let asked = asked.settle(averages, is_due, trips == 1, now);
             let named = named.settle(limiter.wherever(), is_due, now);
             join(asked, named).await;
         }
@@ -236,10 +237,19 @@ impl Step {
 }
 
 impl Averages {
-    /// Asks for those whose step is due.
-    async fn settle(&mut self, from: &Keyed<Average>, is_due: impl Fn(usize) -> bool, now: Moment) {
+    /// Asks for those whose step is due; for all, if the trip is the only one.
+    async fn settle(
+        &mut self,
+        from: &Keyed<Average>,
+        is_due: impl Fn(usize) -> bool,
+        is_only: bool,
+        now: Moment,
+    ) {
         let Self { questions, steps, names, outcomes, trip } = self;
         outcomes.resize(questions.len(), Outcome::default());
+        if is_only {
+            return from.decide_wherever(questions, names, outcomes, now).await;
+        }
         trip.clear();
         for (place, (question, _)) in
             questions.iter().zip(&*steps).enumerate().filter(|(_, (_, step))| is_due(**step))

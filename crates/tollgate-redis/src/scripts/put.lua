@@ -40,13 +40,10 @@ local function bucket(at, debt, step, rate, burst)
     local old = owed(old_at + 0, old_debt + 0, old_rate + 0)
     if under == rule then
       if old >= debt then return 0 end
-      -- What a transaction holds is in ticks of the same rule, and stays held: as much of it as
-      -- is still owed because of it.
-      local tx, ticks, taken = string.match(rest, '^ (%x+) (%d+) (%d+)$')
-      if tx then
-        ticks = old - owed(old_at + 0, old_debt - ticks, old_rate + 0)
-        held, ms = string.format(' %s %d %s', tx, ticks, taken), math.max(ms, 1000)
-      end
+      -- A transaction that holds something goes on, but nothing is owed because of it any more:
+      -- without it as much would be.
+      local tx, taken = string.match(rest, '^ (%x+) %d+ (%d+)$')
+      if tx then held, ms = string.format(' %s 0 %s', tx, taken), math.max(ms, 1000) end
     elseif old / old_step >= debt / step then
       return 0
     end

@@ -61,7 +61,7 @@ impl SharedStore<Gcra> for Buckets {
         }
         for (name, _) in names.iter().filter(|(name, _)| !name.is_empty()).take(MOVED_MAX) {
             moved.insert(denials.secret.fingerprint(name), at);
-            denials.forget(Some(name));
+            denials.forget(name);
         }
     }
 }
@@ -76,10 +76,8 @@ impl Buckets {
         let Visit { local, questions, names, outcomes, now } = visit;
         let rules = self.rules.load_full();
         let names: Vec<(&[u8], Sharing)> = names.iter().collect();
-        let forgotten = self.home.denials.forgotten();
-        let (store, rules, hears) = (self, &*rules, false);
-        let mut stay =
-            Stay { store, rules, local, questions, names, outcomes, now, forgotten, hears };
+        let (store, rules) = (self, &*rules);
+        let mut stay = Stay { store, rules, local, questions, names, outcomes, now };
         let mut trip = Trip::default();
         // Asks of buckets that this visit is taking tokens of in advance.
         let mut behind = Vec::new();
@@ -87,7 +85,7 @@ impl Buckets {
             stay.plan(place, &mut trip, &mut behind);
         }
         // Tokens that cannot be taken in advance make for a second trip.
-        let within = self.home.within / if trip.leased.is_empty() { 1 } else { 2 };
+        let within = self.home.left() / if trip.leased.is_empty() { 1 } else { 2 };
         let mut again = stay.go(trip, within).await;
         behind.retain(|place: &Range<usize>| !stay.take_leased(place.start));
         again.append(&mut behind);
@@ -121,8 +119,8 @@ impl Buckets {
 #[derive(Default)]
 struct Trip<'a> {
     asks: Vec<Ask<'a>>,
-    /// The rule of each.
-    rules: Vec<&'a Known>,
+    /// The rule of each, and what the denials said of its bucket before anything was asked.
+    rules: Vec<(&'a Known, u64)>,
     errands: Vec<Errand>,
     /// The buckets that tokens are taken of in advance.
     leased: Vec<&'a [u8]>,
@@ -147,10 +145,6 @@ struct Stay<'a> {
     names: Vec<(&'a [u8], Sharing)>,
     outcomes: &'a mut [Outcome],
     now: Moment,
-    /// What the denials said of what was forgotten before anything was asked.
-    forgotten: u64,
-    /// Whether we would hear of it if a denial ended early.
-    hears: bool,
 }
 
 impl<'a> Stay<'a> {
@@ -255,7 +249,9 @@ impl<'a> Stay<'a> {
             let since = self.store.there(self.store.since(bucket, known));
             let (cost, joined) = (lease.unwrap_or(cost), index > place.start);
             trip.asks.push(Ask { bucket, rule, since, action, is_shadow, cost, joined });
-            trip.rules.push(known);
+            let denials = &self.store.home.denials;
+            let bucket = denials.secret.fingerprint(bucket);
+            trip.rules.push((known, denials.forgotten(bucket)));
         }
         if lease.is_some() {
             trip.leased.push(self.names[place.start].0);
@@ -271,10 +267,11 @@ impl<'a> Stay<'a> {
         }
         let mut answers = Vec::new();
         match self.store.home.link() {
+            // Whatever was sent now would come too late.
+            _ if within.is_zero() => answers.resize(trip.asks.len(), Err(Failure::Timeout)),
             Ok(link) => {
                 add(&self.store.home.tally.trips, 1);
                 link.gcra(&trip.asks, &link::Visit::within(within), &mut answers).await;
-                self.hears = link.hears();
             }
             Err(error) => answers.resize(trip.asks.len(), Err(Failure::Refused(error.to_string()))),
         }
@@ -287,7 +284,8 @@ impl<'a> Stay<'a> {
             match (answered, lease) {
                 (Ok(answered), None) => self.settle(place, &trip.rules[range], &answered),
                 (Ok(answered), Some(size)) => {
-                    if !self.settle_lease(place.start, size, trip.rules[range.start], &answered) {
+                    let (known, _) = trip.rules[range.start];
+                    if !self.settle_lease(place.start, size, known, &answered) {
                         again.push(place);
                     }
                 }
@@ -309,7 +307,7 @@ impl<'a> Stay<'a> {
     }
 
     /// Takes Redis at its word.
-    fn settle(&mut self, place: Range<usize>, rules: &[&Known], answers: &[Answer]) {
+    fn settle(&mut self, place: Range<usize>, rules: &[(&Known, u64)], answers: &[Answer]) {
         for (outcome, answer) in self.outcomes[place.clone()].iter_mut().zip(answers) {
             *outcome = answer.outcome;
         }
@@ -380,13 +378,13 @@ impl<'a> Stay<'a> {
     }
 
     /// Keeps in mind what Redis said, for when it is away, and denials for as long as they last.
-    fn learn(&self, place: Range<usize>, rules: &[&Known], answers: &[Answer]) {
+    fn learn(&self, place: Range<usize>, rules: &[(&Known, u64)], answers: &[Answer]) {
         let denials = &self.store.home.denials;
         let questions = &self.questions[place.clone()];
         let mut asked = questions.iter().zip(answers);
         let is_vetoed = asked.any(|(it, answer)| Gcra::vetoes(&it.ask, &answer.outcome));
         let asked = questions.iter().zip(rules).zip(answers).zip(place);
-        for (((question, known), Answer { outcome, is_held, .. }), index) in asked {
+        for (((question, (known, forgotten)), Answer { outcome, is_held, .. }), index) in asked {
             let (name, full_in) = (self.names[index].0, outcome.reset_in);
             let is_denied = outcome.verdict == Verdict::Deny;
             let gives = matches!(question.ask.action, Action::Refund | Action::Reset);
@@ -398,10 +396,10 @@ impl<'a> Stay<'a> {
                 self.local.learn(question.bucket, cell, self.now);
             }
             if gives && !is_vetoed {
-                denials.forget(Some(name));
+                denials.forget(name);
                 self.store.leases.forget(denials.secret.fingerprint(name));
-            } else if is_denied && !gives && self.hears && !is_held {
-                denials.remember(name, cell, self.forgotten, self.now);
+            } else if is_denied && !gives && !is_held {
+                denials.remember(name, cell, *forgotten, self.now);
             }
         }
         if let Some(answer) = answers.first() {

@@ -2,28 +2,39 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tollgate::Moment;
 use tollgate::algorithm::book::{self, Action, Book, BucketCell, Gcra};
 use tollgate::algorithm::gcra::{Outcome, Verdict};
 use tollgate::store::{Fingerprint, MemoryStore, Question, Secret, Store as _};
 
+use crate::node::Heard;
+
 /// How much memory they take at most: enough for 300,000.
 const DENIALS_BYTES: usize = 16 << 20;
 
 /// Buckets that are known to be empty. While one is, nobody need ask for it: a denial changes
-/// nothing, and nobody but a refund, a reset or a new limit makes it end earlier. Of these we hear
-/// as long as the connection stands by which the denial came; all are forgotten when it is lost.
+/// nothing, and nobody but a refund, a reset or a new limit makes it end earlier. All are forgotten
+/// when nobody hears of these any more, and none is remembered.
 pub(super) struct Denials {
     /// What buckets are found by.
     pub(super) secret: Secret,
     cells: ArcSwap<MemoryStore<Gcra>>,
-    book: ArcSwap<Book>,
-    /// How often something was forgotten. What was under way meanwhile may be out of date.
-    forgotten: AtomicU64,
+    /// Those that `cells` has. Whoever replaces one of the two holds it.
+    book: Mutex<Arc<Book>>,
+    /// How many connections hear what changes.
+    listening: AtomicUsize,
+    /// How often something was forgotten: all of them, and those of a part of all buckets. What was
+    /// under way meanwhile may be out of date.
+    all_forgotten: AtomicU64,
+    forgotten: Box<[AtomicU64]>,
 }
+
+/// How many parts of all buckets are told apart where something was forgotten.
+const PARTS: usize = 1024;
 
 impl Denials {
     pub(super) fn new() -> io::Result<Self> {
@@ -32,25 +43,46 @@ impl Denials {
         Ok(Self {
             secret: Secret::random(),
             cells: ArcSwap::from_pointee(cells),
-            book: ArcSwap::new(book),
-            forgotten: AtomicU64::new(0),
+            book: Mutex::new(book),
+            listening: AtomicUsize::new(0),
+            all_forgotten: AtomicU64::new(0),
+            forgotten: (0..PARTS).map(|_| AtomicU64::new(0)).collect(),
         })
     }
 
-    /// Forgets what is known of one bucket, or of all.
-    pub(super) fn forget(&self, name: Option<&[u8]>) {
-        self.forgotten.fetch_add(1, Ordering::SeqCst);
-        match name {
-            Some(name) => {
-                self.cells.load().learn(self.secret.fingerprint(name), None, Moment::EPOCH);
+    /// Forgets what is over.
+    pub(super) fn hear(&self, heard: Heard<'_>) {
+        match heard {
+            Heard::Changed(name) => self.forget(name),
+            Heard::Began => {
+                self.forget_all();
+                self.listening.fetch_add(1, Ordering::SeqCst);
             }
-            // Where the system gives no memory, they stay until they end by themselves.
-            None => {
-                if let Ok(cells) = MemoryStore::new(&self.book.load(), DENIALS_BYTES) {
-                    self.cells.store(Arc::new(cells));
-                }
+            Heard::Ended => {
+                self.listening.fetch_sub(1, Ordering::SeqCst);
+                self.forget_all();
             }
         }
+    }
+
+    /// Forgets what is known of one bucket.
+    pub(super) fn forget(&self, name: &[u8]) {
+        let bucket = self.secret.fingerprint(name);
+        self.part(bucket).fetch_add(1, Ordering::SeqCst);
+        self.cells.load().learn(bucket, None, Moment::EPOCH);
+    }
+
+    fn forget_all(&self) {
+        let book = self.book.lock();
+        self.all_forgotten.fetch_add(1, Ordering::SeqCst);
+        // Where the system gives no memory, they stay until they end by themselves.
+        if let Ok(cells) = MemoryStore::new(&book, DENIALS_BYTES) {
+            self.cells.store(Arc::new(cells));
+        }
+    }
+
+    fn part(&self, bucket: Fingerprint) -> &AtomicU64 {
+        &self.forgotten[usize::try_from(bucket.get() >> 64).unwrap_or_default() % PARTS]
     }
 
     /// The answer to an ask whose bucket is known to be empty.
@@ -72,15 +104,17 @@ impl Denials {
         (outcome.verdict == Verdict::Deny).then_some(outcome)
     }
 
-    /// Remembers a bucket, unless something was forgotten since `forgotten` was read.
+    /// Remembers a bucket, unless something of it was forgotten since `forgotten` was read, or
+    /// nobody would hear of it.
     pub(super) fn remember(&self, name: &[u8], cell: BucketCell, forgotten: u64, now: Moment) {
-        if self.forgotten() != forgotten {
+        let bucket = self.secret.fingerprint(name);
+        if self.listening.load(Ordering::SeqCst) == 0 || self.forgotten(bucket) != forgotten {
             return;
         }
-        let (cells, bucket) = (self.cells.load(), self.secret.fingerprint(name));
+        let cells = self.cells.load();
         cells.learn(bucket, Some(cell), now);
         // It may have been this one, just before it was remembered.
-        if self.forgotten() != forgotten {
+        if self.forgotten(bucket) != forgotten {
             cells.learn(bucket, None, now);
         }
     }
@@ -90,14 +124,17 @@ impl Denials {
         self.cells.load().carry_over(&[], at);
     }
 
-    /// How often something was forgotten.
-    pub(super) fn forgotten(&self) -> u64 {
-        self.forgotten.load(Ordering::SeqCst)
+    /// How often something was forgotten that may be of this bucket.
+    pub(super) fn forgotten(&self, bucket: Fingerprint) -> u64 {
+        // Both only grow, so the sum is the same only if both are.
+        let all = self.all_forgotten.load(Ordering::SeqCst);
+        all.wrapping_add(self.part(bucket).load(Ordering::SeqCst))
     }
 
     /// Knows these rules from now on.
     pub(super) fn install(&self, book: &Arc<Book>) {
-        self.book.store(Arc::clone(book));
+        let mut known = self.book.lock();
+        *known = Arc::clone(book);
         self.cells.load().install(book);
     }
 }

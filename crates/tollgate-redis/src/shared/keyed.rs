@@ -108,10 +108,13 @@ impl KeyedBuckets {
         let asks = questions.iter().zip(names.iter()).map(|(it, (name, _))| (name, it.ask));
         let asks: Vec<(&[u8], A::Ask)> = asks.collect();
         let tally = &self.home.tally;
+        let within = self.home.left();
         let answers = match self.home.link() {
+            // Whatever was sent now would come too late.
+            _ if within.is_zero() => vec![Err(Failure::Timeout); asks.len()],
             Ok(link) => {
                 add(&tally.trips, 1);
-                A::ask(&link, &asks, self.home.within).await
+                A::ask(&link, &asks, within).await
             }
             Err(error) => {
                 vec![Err(Failure::Refused(error.to_string())); asks.len()]

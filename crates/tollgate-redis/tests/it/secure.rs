@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tollgate::algorithm::book::Action;
 use tollgate::algorithm::gcra;
 use tollgate::{Moment, Nanos};
-use tollgate_redis::{Address, Ask, Failure, Link, Rule, Tls, Visit};
+use tollgate_redis::{Address, Ask, Failure, Heard, Link, Rule, Tls, Visit};
 
 use crate::servers::{Blocking, GENEROUS, Single, directory, free_port, until};
 
@@ -96,8 +96,11 @@ fn a_refund_by_one_server_is_heard_by_all_who_listen() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let listener = Blocking::with(|| {
         let heard = Arc::clone(&heard);
-        let note =
-            move |bucket: Option<&[u8]>| heard.lock().unwrap().push(bucket.map(<[u8]>::to_vec));
+        let note = move |word: Heard<'_>| match word {
+            Heard::Began => heard.lock().unwrap().push(None),
+            Heard::Changed(bucket) => heard.lock().unwrap().push(Some(bucket.to_vec())),
+            Heard::Ended => {}
+        };
         let address: Address = server.url().parse().unwrap();
         Link::open_and_listen(&address, &Tls::default(), note).unwrap()
     });

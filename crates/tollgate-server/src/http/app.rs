@@ -1,10 +1,12 @@
 //! What every handler works with.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::timeout;
 
 use super::decide::BATCH_ASKS_MAX;
 use super::keys::Keys;
@@ -32,15 +34,27 @@ pub(super) const UNDERWAY_ASKS_MAX: usize = 4 * BATCH_ASKS_MAX;
 /// No ask is shorter.
 const ASK_BYTES_MIN: usize = 16;
 
+/// Room for the asks of a request, until it is dropped.
+pub(super) struct Room<'a> {
+    _permit: Option<SemaphorePermit<'a>>,
+    /// How long their answers may be waited for.
+    pub(super) left: Duration,
+}
+
 impl App {
-    /// Waits until there is room for as many asks as a body can have, where answers have to be
-    /// waited for. It is theirs until it is dropped.
-    pub(super) async fn room(&self, office: &Office, body: &[u8]) -> Option<SemaphorePermit<'_>> {
+    /// Waits until there is room for as many asks as a body can have, but at most `asks_max`, where
+    /// answers have to be waited for. Who finds none in time has no time left to wait for them.
+    pub(super) async fn room(&self, office: &Office, body: &[u8], asks_max: usize) -> Room<'_> {
         if !office.house.http.wherever().waits() {
-            return None;
+            return Room { _permit: None, left: office.patience };
         }
-        let asks = body.len().div_ceil(ASK_BYTES_MIN).min(BATCH_ASKS_MAX);
-        self.underway.acquire_many(u32::try_from(asks).unwrap_or(u32::MAX)).await.ok()
+        let began = office.time.now();
+        let asks = body.len().div_ceil(ASK_BYTES_MIN).min(asks_max);
+        let permits = self.underway.acquire_many(u32::try_from(asks).unwrap_or(u32::MAX));
+        let permit = timeout(office.patience, permits).await.ok().and_then(Result::ok);
+        let waited = Duration::from(office.time.now().since(began));
+        let left = office.patience.saturating_sub(waited);
+        Room { left: if permit.is_some() { left } else { Duration::ZERO }, _permit: permit }
     }
 
     pub(super) fn is_draining(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Asking: spend, check, refund and reset, one transaction or many.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -168,7 +169,7 @@ pub(super) async fn batch(
 ) -> Answer {
     let [] = address::query(&uri, [])?;
     // Before it is read: what was read of it takes more than the body.
-    let _room = app.room(&office, &bytes).await;
+    let room = app.room(&office, &bytes, BATCH_ASKS_MAX).await;
     let Batch { transactions } = body::parse(&bytes)?;
     if transactions.is_empty() || transactions.len() > BATCH_TRANSACTIONS_MAX {
         let detail = format!(
@@ -192,14 +193,18 @@ pub(super) async fn batch(
     let (limiter, now) = (&office.house.http, office.time.now());
     let mut counted = Counted::default();
     let mut results = Vec::with_capacity(all.len());
-    // What comes behind a refund or a reset sees what it gave, also where denials are remembered.
-    let runs = all.chunk_by(|(op, ..), _| matches!(op, Op::Spend | Op::Check));
     let waits = limiter.wherever().waits();
-    let most = if waits { TRANSACTIONS_PER_TRIP } else { TRANSACTIONS_PER_TURN };
-    for turn in runs.flat_map(|run| run.chunks(most)) {
+    let mut left = room.left;
+    let mut rest = all.as_slice();
+    while !rest.is_empty() {
+        let (turn, behind) = rest.split_at(turn_of(rest, waits));
+        rest = behind;
         // Together, so that those whose buckets are elsewhere are under way at the same time.
         let turn = turn.iter().map(|(op, asks, parts)| parts.decide(*op, asks, limiter, now));
-        for decided in join_all(turn).await {
+        let decided = tollgate_redis::in_time(left, join_all(turn)).await;
+        // Each turn has its own time, unless there was no room for any.
+        left = if room.left.is_zero() { room.left } else { office.patience };
+        for decided in decided {
             results.push(match decided {
                 Ok(transaction) => {
                     counted.decided(transaction.merged.decision.allowed);
@@ -214,16 +219,43 @@ pub(super) async fn batch(
     Ok(counted.attach(body::json(&Results { results })))
 }
 
+/// How many of the transactions are decided before others have their turn, and before those that
+/// come behind. What comes behind a refund or a reset sees what it gave, also where denials are
+/// remembered. What is decided as one with other buckets may take a trip more than what is not, or
+/// be in the way of others like it; so of two about the same bucket the second waits.
+fn turn_of(rest: &[(Op, Vec<Request<'_>>, Parts<'_, '_>)], waits: bool) -> usize {
+    if !waits {
+        return rest.len().min(TRANSACTIONS_PER_TURN);
+    }
+    let (mut all, mut joined) = (HashSet::new(), HashSet::new());
+    for (place, (op, asks, _)) in rest.iter().enumerate().take(TRANSACTIONS_PER_TRIP) {
+        let buckets = || asks.iter().map(|ask| (ask.limit, ask.id));
+        let others = if asks.len() > 1 { &all } else { &joined };
+        if place > 0 && buckets().any(|bucket| others.contains(&bucket)) {
+            return place;
+        }
+        if matches!(op, Op::Refund | Op::Reset) {
+            return place + 1;
+        }
+        if asks.len() > 1 {
+            joined.extend(buckets());
+        }
+        all.extend(buckets());
+    }
+    rest.len().min(TRANSACTIONS_PER_TRIP)
+}
+
 /// What a handler answers.
 pub(super) type Answer = Result<Response<Body>, Problem>;
 
 async fn one(op: Op, app: &App, Inside(office): &Inside, Whole(bytes): &Whole) -> Answer {
-    let _room = app.room(office, bytes).await;
+    let room = app.room(office, bytes, TRANSACTION_ASKS_MAX).await;
     let Transaction { limit, id, cost, asks } = body::parse(bytes)?;
     let parts = Parts { limit: &limit, id: &id, cost, asks: &asks, at: String::new() };
     let asks = parts.asks(op)?;
     let now = office.time.now();
-    let transaction = parts.decide(op, &asks, &office.house.http, now).await?;
+    let deciding = parts.decide(op, &asks, &office.house.http, now);
+    let transaction = tollgate_redis::in_time(room.left, deciding).await?;
     let mut response = body::json(&transaction.body);
     let allowed = transaction.merged.decision.allowed;
     let asks: Vec<Answered<'_>> = transaction.decided.iter().map(Decided::answered).collect();

@@ -162,7 +162,13 @@ impl<D: DatagramDoor> Desk<D> {
         self.replies.clear();
         let now = self.street.time.now();
         let door = &self.datagrams.door;
-        door.answer_wherever(requests, now, &mut self.replies, &mut counts).await;
+        let answering = door.answer_wherever(requests, now, &mut self.replies, &mut counts);
+        if door.waits() {
+            // However many trips it takes.
+            tollgate_redis::in_time(self.street.patience, answering).await;
+        } else {
+            answering.await;
+        }
         counters.add(&counts);
         if let Some(log) = &mut self.datagrams.log {
             log.write(requests, &self.replies);

@@ -9,6 +9,7 @@ mod request_log;
 mod stream;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tollgate::{Clock, Moment};
@@ -39,6 +40,8 @@ pub(crate) struct Street {
     pub(crate) time: Arc<dyn Time>,
     /// Turns true when the server is to stop.
     pub(crate) drain: watch::Receiver<bool>,
+    /// How long answers may be waited for, where buckets are elsewhere.
+    pub(crate) patience: Duration,
 }
 
 impl Street {

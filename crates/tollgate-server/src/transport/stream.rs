@@ -30,7 +30,7 @@ const READ_BYTES_MAX: usize = 64 << 10;
 /// The same where buckets are elsewhere: every connection that waits for them holds what it read.
 const WAITING_READ_BYTES_MAX: usize = 4 << 10;
 /// How many connections of a worker hold what they read at a time, where buckets are elsewhere.
-const WAITING_MAX: usize = 1024;
+const WAITING_MAX: usize = 8192;
 /// How many bytes of requests a worker has under way at a time, where buckets are elsewhere. An ask
 /// can be as short as three bytes, and takes up to a kilobyte until it is answered.
 const UNDERWAY_REQUEST_BYTES_MAX: usize = 128 << 10;
@@ -187,7 +187,7 @@ impl<D: StreamDoor> Worker<D> {
         session: &mut D::Session,
         hear: Hear,
     ) -> Result<Step, Ended> {
-        let mut now = self.street.time.now();
+        let now = self.street.time.now();
         let door = &self.streams.door;
         let mut counts = Counts::default();
         let (flow, bytes, rest) = if door.waits() {
@@ -196,9 +196,12 @@ impl<D: StreamDoor> Worker<D> {
             let read = self.read(stream, hear, <[u8]>::to_vec)?;
             let Some(input) = read else { return Ok(Step::Nothing) };
             let bytes = u32::try_from(input.len()).unwrap_or(u32::MAX);
-            let _room = self.underway.acquire_many(bytes).await;
-            // Its turn may have been a while in coming.
-            now = self.street.time.now();
+            // Who finds no room in time is answered without those who have the buckets.
+            let patience = self.street.patience;
+            let _room = timeout(patience, self.underway.acquire_many(bytes)).await;
+            let waited = Duration::from(self.street.time.now().since(now));
+            let patience = patience.saturating_sub(waited);
+            let now = now.after(waited.into());
             let mut output = Vec::new();
             // Boxed, so that a connection that waits for its client has no room for it.
             let answering = Box::pin(async {
@@ -208,7 +211,7 @@ impl<D: StreamDoor> Worker<D> {
                 }
                 door.receive_wherever(session, &input, now, &mut output, &mut counts).await
             });
-            let flow = answering.await;
+            let flow = tollgate_redis::in_time(patience, answering).await;
             (flow, input.len(), write_now(stream, &output)?)
         } else {
             let output = &mut *self.output.borrow_mut();

@@ -36,7 +36,7 @@ fn an_override_that_redis_cannot_count_is_refused_in_words() {
         client.ask("PUT", "/v1/overrides/Orders/ada", "", &body.to_string())
     };
     let refused = put(1 << 31, "8760h");
-    assert_eq!(refused.status, 400, "{}", refused.text());
+    assert_eq!(refused.status, 422, "{}", refused.text());
     let said = refused.json()["detail"].as_str().unwrap().to_owned();
     assert!(said.contains("cannot be kept in the store: a bucket of 2147483648 tokens"), "{said}");
     assert_eq!(put(1 << 10, "1h").status, 200);

@@ -36,7 +36,8 @@ fn serve(change: impl FnOnce(&mut Http)) -> Closed {
     let keys = Arc::new(Keys::open(&settings.http).unwrap());
     let mut opening = Opening::sockets(&settings, &keys).unwrap();
     let (drain, draining) = watch::channel(false);
-    let street = Street { time: Arc::new(Clock::start()), drain: draining };
+    let (time, patience) = (Arc::new(Clock::start()), Duration::ZERO);
+    let street = Street { time, drain: draining, patience };
     let mut http = Http::new(&settings.http, &keys, &opening, &street);
     change(&mut http);
     let listener = opening.http.remove(0);

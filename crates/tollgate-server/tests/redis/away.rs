@@ -21,8 +21,7 @@ Local: {burst: 50, count: 50, period: 1s, on_store_failure: local}
 Allow: {burst: 50, count: 50, period: 1s, on_store_failure: allow}
 Watched: {burst: 1000000, count: 1000000, period: 1s}
 ";
-/// How long a decision may wait here, and what a busy machine may take besides: of nearly all
-/// decisions, and of any.
+/// How long a decision may take here, and what a busy machine may take besides for any one.
 const TIMEOUT: Duration = Duration::from_millis(100);
 const SLACK: Duration = Duration::from_millis(900);
 /// How soon a store that is back must decide again.

@@ -10,7 +10,7 @@ use crate::server::Server;
 use crate::servers::{Single, until};
 
 const PROCESSES: usize = 4;
-const ROUNDS: usize = 50;
+const ROUNDS: usize = 200;
 const BUDGET: usize = 100;
 /// Of each process: 2,000 in all.
 const REQUESTS: usize = 500;

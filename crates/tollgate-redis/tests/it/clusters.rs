@@ -7,7 +7,7 @@ use tollgate::algorithm::gcra::{self, Verdict};
 use tollgate::{Moment, Nanos};
 use tollgate_redis::{Answer, Ask, Failure, Kind, Rule, Visit, slot};
 
-use crate::servers::{Blocking, Cluster, START, until};
+use crate::servers::{Blocking, Cluster, START, Single, until};
 
 const DEADLINE: Duration = Duration::from_millis(100);
 
@@ -187,6 +187,27 @@ fn transactions_in_opposite_order_all_finish_and_spend_the_same() {
     });
     let link = Blocking::open(&cluster.url());
     assert_eq!([9_600, 9_600], [left(&link, &a, &rule), left(&link, &b, &rule)]);
+}
+
+#[test]
+fn a_server_of_a_cluster_at_a_plain_address_is_asked_as_one() {
+    let server = Single::with(&["--cluster-enabled", "yes"]);
+    server.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    until("a cluster of one", || server.says(&["CLUSTER", "INFO"], "cluster_state:ok"));
+    let link = Blocking::open(&server.url());
+    let [a, b, _] = apart();
+    let rule = rule(10);
+    let alone = |bucket, cost| Ask { joined: false, ..spend(bucket, &rule, cost) };
+    let mut answers = Vec::new();
+    let visit = Visit::within(5 * DEADLINE);
+    until("answers to both", || {
+        let asks = [alone(&a, 0), alone(&b, 0)];
+        link.wait(link.link.gcra(&asks, &visit, &mut answers));
+        answers.iter().all(Result::is_ok)
+    });
+    link.gcra(&[alone(&a, 1), alone(&b, 2), alone(&a, 3)], None);
+    link.gcra(&[spend(&a, &rule, 1), spend(&b, &rule, 1)], None);
+    assert_eq!([5, 7], [left(&link, &a, &rule), left(&link, &b, &rule)]);
 }
 
 fn ask(link: &Blocking, bucket: &[u8], rule: &Rule) -> Result<Answer, Failure> {

@@ -52,6 +52,35 @@ fn four_servers_on_a_cluster_admit_exactly_the_burst_of_one_bucket_and_of_many()
     end(servers, &settings);
 }
 
+#[test]
+fn transactions_of_one_batch_over_the_same_buckets_follow_each_other() {
+    const BURST: usize = 60;
+    let (cluster, folder) = (Cluster::start(), Folder::new());
+    let limits = format!(
+        "A: {{burst: {BURST}, count: 1, period: 1h}}\nB: {{burst: 100, count: 1, period: 1h}}"
+    );
+    let mut settings = sharing_at(&cluster.url(), &folder, &limits);
+    settings.store.timeout = TIMEOUT;
+    let server = start_ahead(&settings, 0);
+    let mut client = Web::connect(&server);
+    until("a cluster that decides", || {
+        client.post("/v1/check", r#"{"limit":"B","id":"ada"}"#).json()["allowed"] == true
+            && server.stats().shared.is_some_and(|shared| shared.decided > 0)
+    });
+    let both = r#"{"op":"spend","asks":[{"limit":"A","id":"ada"},{"limit":"B","id":"ada"}]}"#;
+    let one = r#"{"op":"spend","limit":"A","id":"ada"}"#;
+    // The last of A goes to the one by itself, which comes first.
+    let transactions = [vec![one], vec![both; BURST]].concat().join(",");
+    let answer =
+        client.post("/v1/batch", &format!(r#"{{"transactions":[{transactions}]}}"#)).json();
+    let allowed = answer["results"].as_array().unwrap().iter().map(|it| it["allowed"] == true);
+    let expected: Vec<bool> = (0..=BURST).map(|place| place < BURST).collect();
+    assert_eq!(allowed.collect::<Vec<_>>(), expected, "{answer}");
+    let left = client.get("/v1/buckets/B/ada").json();
+    assert_eq!(left["remaining"], 100 - (BURST - 1), "a denied one spends nothing: {left}");
+    assert!(server.drain(settings.drain).unwrap());
+}
+
 /// Asks once for each of the buckets `Many:0`, `Many:1` .., and adds what passed.
 fn ask_each(client: &mut Stream, passed: &mut [usize]) {
     let lines: Vec<String> = (0..passed.len()).map(|id| format!("get Many:{id}\n")).collect();

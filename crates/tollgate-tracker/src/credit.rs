@@ -1,0 +1,75 @@
+//! How much sooner than the clock says something may be sent, because it has a way to go.
+//!
+//! What a server says was true when it said so, which was a while before it was heard; and what
+//! is sent now is counted when it arrives. Both together are at least as long as the shortest
+//! round trip there can be. So somebody told to wait for a second may send that much sooner and
+//! still arrives in time. How short a round trip can be nobody knows, but a part of the shortest
+//! that was seen lately is a careful guess.
+
+use tollgate::{Moment, Nanos};
+
+/// Round trips that must have been seen before any credit is given.
+const SAMPLES_MIN: u32 = 16;
+/// For how long a round trip is remembered, at least; at most twice as long.
+const MEMORY: Nanos = Nanos::from_secs(60);
+/// What is given of the shortest round trip, in percent.
+const PERCENT: u128 = 75;
+/// The most that is ever given.
+const CREDIT_MAX: Nanos = Nanos::from_secs(1);
+/// How long an answer takes before any was seen.
+const ANSWER_UNSEEN: u64 = 100_000_000;
+
+/// The round trips seen lately.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credit {
+    /// The shortest since `since`, and the shortest in the stretch before.
+    shortest: [u64; 2],
+    since: Moment,
+    samples: u32,
+    /// A decaying mean, to say when an answer is likely.
+    usual: u64,
+    given: Nanos,
+}
+
+impl Credit {
+    pub(crate) const fn new() -> Self {
+        Self {
+            shortest: [u64::MAX; 2],
+            since: Moment::EPOCH,
+            samples: 0,
+            usual: ANSWER_UNSEEN,
+            given: Nanos::ZERO,
+        }
+    }
+
+    /// Learns from a request sent at `sent` and answered at `now`.
+    pub(crate) fn learn(&mut self, sent: Moment, now: Moment) {
+        let took = now.as_nanos().saturating_sub(sent.as_nanos());
+        if now >= self.since.after(MEMORY) {
+            self.shortest = [u64::MAX, self.shortest[0]];
+            self.since = now;
+        }
+        self.shortest[0] = self.shortest[0].min(took);
+        self.samples = self.samples.saturating_add(1);
+        self.usual = self.usual - self.usual / 8 + took / 8;
+        self.given = self.earned();
+    }
+
+    /// How much sooner something may be sent.
+    pub(crate) const fn given(&self) -> Nanos {
+        self.given
+    }
+
+    /// How long an answer usually takes; never zero, or who waits for one would ask at once.
+    pub(crate) fn usual(&self) -> Nanos {
+        Nanos::new(u128::from(self.usual.max(1_000_000)))
+    }
+
+    fn earned(&self) -> Nanos {
+        if self.samples < SAMPLES_MIN {
+            return Nanos::ZERO;
+        }
+        let shortest = u128::from(self.shortest[0].min(self.shortest[1]));
+        Nanos::new(shortest * PERCENT / 100).min(CREDIT_MAX)
+    }
+}

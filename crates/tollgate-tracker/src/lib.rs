@@ -11,16 +11,32 @@ mod arena;
 mod bucket;
 mod budget;
 mod credit;
+#[cfg(feature = "tokio")]
+pub mod gate;
 pub mod headers;
 mod invalid;
+#[cfg(feature = "tower")]
+pub mod layer;
+#[cfg(feature = "reqwest")]
+pub mod middleware;
 mod pace;
 pub mod profile;
 mod recent;
 mod refusal;
+#[cfg(any(feature = "tower", feature = "reqwest"))]
+pub mod replay;
 mod request;
+#[cfg(feature = "sharing")]
+pub mod share;
 mod tracker;
 mod verdict;
 
+#[cfg(any(feature = "tower", feature = "reqwest"))]
+pub use gate::Group;
+#[cfg(feature = "tokio")]
+pub use gate::{Gate, Pass, Refused, Strategy};
+#[cfg(feature = "tower")]
+pub use layer::TrackLayer;
 pub use profile::Profile;
 pub use refusal::BODY_BYTES_MAX;
 pub use request::{Costs, Request, Response};

@@ -2,6 +2,7 @@
 
 mod naming;
 mod queue;
+mod sending;
 mod settle;
 mod snapshot;
 

@@ -29,6 +29,10 @@ impl Permit {
         Self(slot)
     }
 
+    pub(crate) const fn slot(&self) -> Slot {
+        self.0
+    }
+
     pub(crate) fn into_slot(self) -> Slot {
         self.0
     }

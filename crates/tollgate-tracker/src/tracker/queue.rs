@@ -30,7 +30,7 @@ pub(super) struct Queues {
     exempt: BTreeSet<(u64, Slot)>,
     timed: BTreeSet<(Moment, Slot)>,
     next_number: u64,
-    max: usize,
+    pub(super) max: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +62,11 @@ impl Queues {
     /// Whether somebody of another bucket is waiting for the same limits on everything.
     pub(super) fn is_before(&self, route: &Route) -> bool {
         !if route.exempt { &self.exempt } else { &self.counted }.is_empty()
+    }
+
+    /// Where a ticket stands in line, and for what.
+    pub(super) fn whose(&self, ticket: Ticket) -> Option<(Slot, Route, Costs)> {
+        self.waiters.at(ticket.slot).map(|waiter| (waiter.bucket, waiter.route, waiter.costs))
     }
 
     fn ready(&mut self, exempt: bool) -> &mut BTreeSet<(u64, Slot)> {
@@ -297,7 +302,7 @@ impl Tracker {
         oldest
     }
 
-    fn remove(&mut self, slot: Slot, now: Moment) -> bool {
+    pub(super) fn remove(&mut self, slot: Slot, now: Moment) -> bool {
         let Some(waiter) = self.queues.waiters.at(slot).copied() else { return false };
         if let Some(bucket) = self.buckets.at_mut(waiter.bucket) {
             self.queues.unlink(slot, bucket);

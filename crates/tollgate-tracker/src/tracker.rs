@@ -63,6 +63,9 @@ pub const IN_FLIGHT_MAX: usize = 100_000;
 #[derive(Clone, Debug)]
 pub struct Tracker {
     profile: Profile,
+    /// What people call all of it, and what they call nothing: to say either takes no memory.
+    name: Arc<str>,
+    nameless: Arc<str>,
     /// The latest moment that any call named: time does not step back.
     now: Moment,
     credit: Credit,
@@ -102,6 +105,8 @@ impl Tracker {
     pub fn new(profile: Profile) -> Self {
         Self {
             profile,
+            name: Arc::from(profile.name),
+            nameless: Arc::from(""),
             now: Moment::EPOCH,
             credit: Credit::new(),
             places: profile.pace.map(Places::new),
@@ -302,8 +307,8 @@ impl Tracker {
     fn by_all(&self, shut: &ShutToAll, retry_at: Moment) -> Limited {
         Limited {
             scope: Scope::Global,
-            bucket: Arc::from(self.profile.name),
-            policy: Arc::from(""),
+            bucket: Arc::clone(&self.name),
+            policy: Arc::clone(&self.nameless),
             unit: Unit::Requests,
             reason: shut.reason,
             limit: shut.limit,

@@ -70,8 +70,8 @@ impl Tracker {
         let reset = places.and_then(|places| places.opens_at(credit));
         Some(State {
             scope: Scope::Global,
-            bucket: Arc::from(self.profile.name),
-            policy: Arc::from(""),
+            bucket: Arc::clone(&self.name),
+            policy: Arc::clone(&self.nameless),
             unit: Unit::Requests,
             limit: places.map(|places| places.pace().count.into()),
             remaining: places.map(|places| places.left(now, credit) as u64),
@@ -86,7 +86,7 @@ impl Tracker {
         let none = State {
             scope: bucket.block.map_or(Scope::User, |block| block.scope),
             bucket: Arc::clone(&bucket.name),
-            policy: Arc::from(""),
+            policy: Arc::clone(&self.nameless),
             unit: Unit::Requests,
             limit: None,
             remaining: None,

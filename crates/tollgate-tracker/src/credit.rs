@@ -10,6 +10,8 @@ use tollgate::{Moment, Nanos};
 
 /// Round trips that must have been seen lately before any credit is given.
 const SAMPLES_MIN: u32 = 16;
+/// With as many as this, what they differ by is all the doubt there is.
+const SAMPLES_MANY: u64 = 512;
 /// For how long a round trip is remembered, at least; at most twice as long.
 const MEMORY: Nanos = Nanos::from_secs(60);
 /// The most that is given of the shortest round trip, in percent.
@@ -74,12 +76,15 @@ impl Credit {
     }
 
     fn earned(&self) -> Nanos {
-        if self.latest.samples.saturating_add(self.before.samples) < SAMPLES_MIN {
+        let samples = self.latest.samples.saturating_add(self.before.samples);
+        if samples < SAMPLES_MIN {
             return Nanos::ZERO;
         }
         let shortest = self.latest.shortest.min(self.before.shortest);
-        // The more they differ, the more likely is one that is shorter than all that were seen.
-        let doubt = self.usual.saturating_sub(shortest) / 2;
+        // The more they differ, and the fewer were seen, the more likely is one that is shorter
+        // than all of them.
+        let spread = self.usual.saturating_sub(shortest);
+        let doubt = (spread.saturating_mul(SAMPLES_MANY) / u64::from(samples)).max(spread / 2);
         let careful = shortest.saturating_sub(doubt).min(shortest / 100 * PERCENT_MAX);
         Nanos::new(careful.into()).min(CREDIT_MAX)
     }

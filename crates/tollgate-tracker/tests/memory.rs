@@ -64,9 +64,9 @@ fn asking_and_tracking_allocate_nothing_once_a_route_is_known() {
 }
 
 #[test]
-fn a_million_routes_keep_ten_thousand_buckets() {
+fn many_routes_keep_ten_thousand_buckets() {
     let mut tracker = Tracker::new(Profile::discord());
-    for n in 0..1_000_000_u64 {
+    for n in 0..200_000_u64 {
         let path = format!("/channels/{n}/messages");
         let now = at(n * SECOND / 40);
         let Verdict::Clear(permit) = tracker.limited(&Request::new("POST", &path), now) else {

@@ -85,14 +85,15 @@ impl Discord {
     pub fn request(&mut self, place: usize) -> (&'static str, String) {
         let terms = &self.places[place];
         // Identifiers begin with the time: these are of 2019, and of years to come.
-        let (from, to) = if terms.old { (1 << 59, 1 << 59 | 1 << 50) } else { (1 << 61, 1 << 62) };
+        let (from, to) =
+            if terms.is_old() { (1 << 59, 1 << 59 | 1 << 50) } else { (1 << 61, 1 << 62) };
         (terms.method, terms.path(self.random.between(from, to)))
     }
 
     /// Counts a request that arrives at `at` and answers it. Times never decrease.
     pub fn receive(&mut self, place: usize, at: u64) -> Reply {
         let terms = self.places[place].clone();
-        if !terms.exempt {
+        if !terms.is_exempt() {
             while self.global.front().is_some_and(|&counted| counted + SECOND <= at) {
                 self.global.pop_front();
             }
@@ -107,7 +108,7 @@ impl Discord {
             return refuse(&terms, &Said { left: 0, wait, name: self.name(&terms, at) }, "shared");
         }
         let name = self.name(&terms, at);
-        let own = if terms.alone { 1 + place as u64 } else { 0 };
+        let own = if terms.is_alone() { 1 + place as u64 } else { 0 };
         let counter = self.counters.entry((name, terms.major << 16 | own)).or_default();
         if at >= counter.ends {
             // A window begins with the first request in it.
@@ -120,11 +121,12 @@ impl Discord {
         }
         counter.used += 1;
         let left = terms.limit - counter.used;
-        if !terms.exempt {
+        if !terms.is_exempt() {
             self.global.push_back(at);
         }
         self.tally.served += 1;
-        let fields = if terms.silent { Vec::new() } else { fields(&terms, at, left, wait, name) };
+        let fields =
+            if terms.is_silent() { Vec::new() } else { fields(&terms, at, left, wait, name) };
         Reply { status: 200, fields, body: "{}".to_owned() }
     }
 

@@ -49,6 +49,9 @@ impl Bucket {
     }
 }
 
+/// A status and the header fields.
+type Reply = (u16, Vec<(&'static str, String)>);
+
 struct Server {
     requests: Bucket,
     tokens: Bucket,
@@ -63,7 +66,7 @@ impl Server {
         Self { requests, tokens, refused: 0, tokens_served: 0, requests_served: 0 }
     }
 
-    fn receive(&mut self, tokens: u64, at: u64) -> (u16, Vec<(&'static str, String)>) {
+    fn receive(&mut self, tokens: u64, at: u64) -> Reply {
         let served = self.requests.take(1, at) && self.tokens.take(tokens, at);
         if served {
             self.tokens_served += tokens;
@@ -92,7 +95,7 @@ fn half_an_hour(mut server: Server, tokens: (u64, u64)) -> Server {
     let mut tracker = Tracker::new(Profile::openai());
     let mut events = BinaryHeap::new();
     let mut flights: Vec<Option<(Permit, u64)>> = Vec::new();
-    let mut replies: Vec<Option<(u16, Vec<(&str, String)>)>> = Vec::new();
+    let mut replies: Vec<Option<Reply>> = Vec::new();
     let mut costs = std::collections::HashMap::new();
     let mut now = SECOND;
     while now < 30 * MINUTE {

@@ -39,12 +39,6 @@ pub struct Place {
     pub(super) family: u64,
     /// The major parameter: buckets of the same name are kept apart by it.
     pub(super) major: u64,
-    /// Counted apart, though the bucket has the same name.
-    pub(super) alone: bool,
-    /// What it is about is old.
-    pub(super) old: bool,
-    pub(super) exempt: bool,
-    pub(super) silent: bool,
     kind: Kind,
 }
 
@@ -61,25 +55,33 @@ impl Place {
             Kind::Interaction => ("POST", 5),
             Kind::Free => ("GET", 6),
         };
-        Self {
-            method,
-            limit,
-            window,
-            crowded_of_100: 0,
-            family,
-            major,
-            alone: matches!(kind, Kind::Deletion | Kind::OldDeletion),
-            old: kind == Kind::OldDeletion,
-            exempt: kind == Kind::Interaction,
-            silent: kind == Kind::Free,
-            kind,
-        }
+        Self { method, limit, window, crowded_of_100: 0, family, major, kind }
     }
 
     /// The same place, crowded by others who use it: so many of a hundred requests are refused.
     #[must_use]
     pub fn crowded(self, of_100: u64) -> Self {
         Self { crowded_of_100: of_100, ..self }
+    }
+
+    /// Counted apart, though the bucket has the same name as another.
+    pub(super) fn is_alone(&self) -> bool {
+        matches!(self.kind, Kind::Deletion | Kind::OldDeletion)
+    }
+
+    /// What it is about is old.
+    pub(super) fn is_old(&self) -> bool {
+        self.kind == Kind::OldDeletion
+    }
+
+    /// The global limit does not count it.
+    pub(super) fn is_exempt(&self) -> bool {
+        self.kind == Kind::Interaction
+    }
+
+    /// Its answers say nothing of limits.
+    pub(super) fn is_silent(&self) -> bool {
+        self.kind == Kind::Free
     }
 
     /// A path that leads here; `id` is part of it where the place holds many things.

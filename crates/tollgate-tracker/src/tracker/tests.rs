@@ -45,7 +45,9 @@ fn room(tracker: &mut Tracker, path: &str, ms: u64) -> usize {
         permits.push(permit);
     }
     let room = permits.len();
-    permits.into_iter().for_each(|permit| tracker.give_back(permit, at(ms)));
+    for permit in permits {
+        tracker.give_back(permit, at(ms));
+    }
     room
 }
 
@@ -163,7 +165,9 @@ fn a_request_that_was_counted_after_the_reset_shows_that_it_came() {
 fn limited_after(tracker: &mut Tracker, room: usize, ms: u64) -> Limited {
     let held: Vec<_> = (0..room).map(|_| clear(tracker, A, ms)).collect();
     let refused = limited(tracker, A, ms);
-    held.into_iter().for_each(|permit| tracker.give_back(permit, at(ms)));
+    for permit in held {
+        tracker.give_back(permit, at(ms));
+    }
     refused
 }
 

@@ -54,7 +54,7 @@ struct Flight {
 
 impl World {
     pub(crate) fn new(server: Discord, network: Network, tasks: Vec<Habit>, seed: u64) -> Self {
-        let served = vec![0; server.places().len()];
+        let counts = vec![0; server.places().len()];
         let mut new = Self {
             tracker: Tracker::new(Profile::discord()),
             server,
@@ -65,7 +65,7 @@ impl World {
             flights: HashMap::new(),
             tickets: HashMap::new(),
             wake: None,
-            served,
+            served: counts,
             count_from: 0,
             tasks,
         };

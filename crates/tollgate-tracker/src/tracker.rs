@@ -24,7 +24,7 @@ pub use queue::{QUEUE_DEFAULT, WAITERS_MAX};
 pub use settle::UNSAID_MAX;
 pub use snapshot::{Snapshot, State};
 
-/// How many buckets are kept; beyond it, those not used for longest are forgotten.
+/// How many buckets are kept; beyond it, those not used for long are forgotten.
 pub const BUCKETS_MAX: usize = 10_000;
 /// How many routes are kept of which it is known where they lead.
 pub const ROUTES_MAX: usize = 10_000;

@@ -4,16 +4,18 @@
 //! is sent now is counted when it arrives. Both together are at least as long as the shortest
 //! round trip there can be. So somebody told to wait for a second may send that much sooner and
 //! still arrives in time. How short a round trip can be nobody knows, but a part of the shortest
-//! that was seen lately is a careful guess.
+//! that was seen lately is a careful guess; and where round trips differ a lot, a smaller part.
 
 use tollgate::{Moment, Nanos};
 
-/// Round trips that must have been seen before any credit is given.
+/// Round trips that must have been seen lately before any credit is given.
 const SAMPLES_MIN: u32 = 16;
+/// With as many as this, what they differ by is all the doubt there is.
+const SAMPLES_MANY: u64 = 512;
 /// For how long a round trip is remembered, at least; at most twice as long.
 const MEMORY: Nanos = Nanos::from_secs(60);
-/// What is given of the shortest round trip, in percent.
-const PERCENT: u128 = 75;
+/// The most that is given of the shortest round trip, in percent.
+const PERCENT_MAX: u64 = 75;
 /// The most that is ever given.
 const CREDIT_MAX: Nanos = Nanos::from_secs(1);
 /// How long an answer takes before any was seen.
@@ -22,21 +24,29 @@ const ANSWER_UNSEEN: u64 = 100_000_000;
 /// The round trips seen lately.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credit {
-    /// The shortest since `since`, and the shortest in the stretch before.
-    shortest: [u64; 2],
+    latest: Stretch,
+    before: Stretch,
+    /// When the latest stretch began.
     since: Moment,
-    samples: u32,
-    /// A decaying mean, to say when an answer is likely.
+    /// A decaying mean, also to say when an answer is likely.
     usual: u64,
     given: Nanos,
 }
 
+/// The round trips of some time.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    shortest: u64,
+    samples: u32,
+}
+
 impl Credit {
     pub(crate) const fn new() -> Self {
+        let none = Stretch { shortest: u64::MAX, samples: 0 };
         Self {
-            shortest: [u64::MAX; 2],
+            latest: none,
+            before: none,
             since: Moment::EPOCH,
-            samples: 0,
             usual: ANSWER_UNSEEN,
             given: Nanos::ZERO,
         }
@@ -46,11 +56,11 @@ impl Credit {
     pub(crate) fn learn(&mut self, sent: Moment, now: Moment) {
         let took = now.as_nanos().saturating_sub(sent.as_nanos());
         if now >= self.since.after(MEMORY) {
-            self.shortest = [u64::MAX, self.shortest[0]];
+            self.before = std::mem::replace(&mut self.latest, Self::new().latest);
             self.since = now;
         }
-        self.shortest[0] = self.shortest[0].min(took);
-        self.samples = self.samples.saturating_add(1);
+        self.latest.shortest = self.latest.shortest.min(took);
+        self.latest.samples = self.latest.samples.saturating_add(1);
         self.usual = self.usual - self.usual / 8 + took / 8;
         self.given = self.earned();
     }
@@ -66,10 +76,16 @@ impl Credit {
     }
 
     fn earned(&self) -> Nanos {
-        if self.samples < SAMPLES_MIN {
+        let samples = self.latest.samples.saturating_add(self.before.samples);
+        if samples < SAMPLES_MIN {
             return Nanos::ZERO;
         }
-        let shortest = u128::from(self.shortest[0].min(self.shortest[1]));
-        Nanos::new(shortest * PERCENT / 100).min(CREDIT_MAX)
+        let shortest = self.latest.shortest.min(self.before.shortest);
+        // The more they differ, and the fewer were seen, the more likely is one that is shorter
+        // than all of them.
+        let spread = self.usual.saturating_sub(shortest);
+        let doubt = (spread.saturating_mul(SAMPLES_MANY) / u64::from(samples)).max(spread / 2);
+        let careful = shortest.saturating_sub(doubt).min(shortest / 100 * PERCENT_MAX);
+        Nanos::new(careful.into()).min(CREDIT_MAX)
     }
 }

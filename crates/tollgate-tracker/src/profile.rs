@@ -159,9 +159,31 @@ fn generic_route(request: &Request<'_>, route: &mut RouteWriter<'_>) {
 }
 
 /// The parts of a path, without its query.
-fn segments(path: &str) -> impl Iterator<Item = &str> + Clone {
-    let path = path.split(['?', '#']).next().unwrap_or_default();
-    path.split('/').filter(|segment| !segment.is_empty())
+fn segments(path: &str) -> Segments<'_> {
+    Segments { rest: path }
+}
+
+/// Goes through a path once, byte by byte: it is walked for every request.
+#[derive(Clone, Debug)]
+struct Segments<'p> {
+    rest: &'p str,
+}
+
+impl<'p> Iterator for Segments<'p> {
+    type Item = &'p str;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'p str> {
+        while !self.rest.is_empty() {
+            let end = self.rest.bytes().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+            let (segment, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+            self.rest = rest.strip_prefix('/').unwrap_or_default();
+            if !segment.is_empty() {
+                return Some(segment);
+            }
+        }
+        None
+    }
 }
 
 /// Whether a part of a path looks as if it named one of many things: a number, or something with

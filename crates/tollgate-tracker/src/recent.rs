@@ -1,12 +1,16 @@
-//! A bounded table that forgets what was not used for longest.
+//! A bounded table that forgets what was not used for long.
+//!
+//! Each value has a mark that it was used, and the values stand in a row. To forget one, the row
+//! is walked from its old end: who was used loses the mark and goes to the other end, and the
+//! first without a mark is forgotten. So using a value touches nothing but the value.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use crate::arena::{Arena, Slot};
 
-/// How many of the oldest are looked at to find one that may be forgotten. Those that may not are
-/// counted as used, so the next search looks at others.
+/// How many unused values are looked at to find one that may be forgotten. Those that may not go
+/// to the other end, so the next search looks at others.
 const TRIES_MAX: usize = 8;
 
 /// At most `max` values by a 64-bit key, which is a good hash already.
@@ -24,6 +28,7 @@ struct Node<T> {
     key: u64,
     newer: Option<Slot>,
     older: Option<Slot>,
+    used: bool,
     value: T,
 }
 
@@ -49,7 +54,7 @@ impl<T> Recent<T> {
         self.nodes.at_mut(slot).map(|node| &mut node.value)
     }
 
-    /// From the one used last to the one not used for longest.
+    /// From the newest to the oldest in the row.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         let nodes = std::iter::successors(self.newest, |&slot| self.nodes.at(slot)?.older);
         nodes.filter_map(|slot| self.at(slot))
@@ -62,9 +67,8 @@ impl<T> Recent<T> {
 
     /// Counts it as used now.
     pub(crate) fn touch(&mut self, slot: Slot) {
-        if self.newest != Some(slot) && self.nodes.at(slot).is_some() {
-            self.unlink(slot);
-            self.link(slot);
+        if let Some(node) = self.nodes.at_mut(slot) {
+            node.used = true;
         }
     }
 
@@ -79,7 +83,7 @@ impl<T> Recent<T> {
         if self.nodes.len() >= self.max {
             self.forget(may_go)?;
         }
-        let slot = self.nodes.insert(Node { key, newer: None, older: None, value })?;
+        let slot = self.nodes.insert(Node { key, newer: None, older: None, used: false, value })?;
         self.enter(key, slot);
         self.link(slot);
         Some(slot)
@@ -94,16 +98,20 @@ impl<T> Recent<T> {
     }
 
     fn forget(&mut self, may_go: impl Fn(&T) -> bool) -> Option<T> {
-        for _ in 0..TRIES_MAX {
+        let mut tries = 0;
+        while tries < TRIES_MAX {
             let slot = self.oldest?;
-            if !may_go(self.at(slot)?) {
-                self.touch(slot);
-                continue;
-            }
+            let node = self.nodes.at_mut(slot)?;
+            let was_used = std::mem::take(&mut node.used);
+            let goes = !was_used && may_go(&node.value);
             self.unlink(slot);
-            let node = self.nodes.remove(slot)?;
-            self.leave(node.key, slot);
-            return Some(node.value);
+            if goes {
+                let node = self.nodes.remove(slot)?;
+                self.leave(node.key, slot);
+                return Some(node.value);
+            }
+            self.link(slot);
+            tries += usize::from(!was_used);
         }
         None
     }

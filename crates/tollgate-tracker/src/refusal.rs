@@ -129,6 +129,3 @@ fn wait(secs: f64) -> Wait {
     }
     Wait { length, truly_secs: None }
 }
-
-#[cfg(test)]
-mod tests;

@@ -25,7 +25,7 @@ pub use queue::{QUEUE_DEFAULT, WAITERS_MAX};
 pub use settle::UNSAID_MAX;
 pub use snapshot::{Snapshot, State};
 
-/// How many buckets are kept; beyond it, those not used for longest are forgotten.
+/// How many buckets are kept; beyond it, those not used for long are forgotten.
 pub const BUCKETS_MAX: usize = 10_000;
 /// How many routes are kept of which it is known where they lead.
 pub const ROUTES_MAX: usize = 10_000;
@@ -64,6 +64,9 @@ pub const IN_FLIGHT_MAX: usize = 100_000;
 #[derive(Clone, Debug)]
 pub struct Tracker {
     profile: Profile,
+    /// What people call all of it, and what they call nothing: to say either takes no memory.
+    name: Arc<str>,
+    nameless: Arc<str>,
     /// The latest moment that any call named: time does not step back.
     now: Moment,
     credit: Credit,
@@ -103,6 +106,8 @@ impl Tracker {
     pub fn new(profile: Profile) -> Self {
         Self {
             profile,
+            name: Arc::from(profile.name),
+            nameless: Arc::from(""),
             now: Moment::EPOCH,
             credit: Credit::new(),
             places: profile.pace.map(Places::new),
@@ -303,8 +308,8 @@ impl Tracker {
     fn by_all(&self, shut: &ShutToAll, retry_at: Moment) -> Limited {
         Limited {
             scope: Scope::Global,
-            bucket: Arc::from(self.profile.name),
-            policy: Arc::from(""),
+            bucket: Arc::clone(&self.name),
+            policy: Arc::clone(&self.nameless),
             unit: Unit::Requests,
             reason: shut.reason,
             limit: shut.limit,

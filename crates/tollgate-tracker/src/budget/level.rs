@@ -13,7 +13,7 @@
 use tollgate::{Moment, Nanos};
 
 use super::{Heard, Open, said_or};
-use crate::headers::Told;
+use crate::headers::{Told, WAIT_MAX};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level {
@@ -59,9 +59,9 @@ impl Level {
         let limit = limit.unwrap_or(1).max(1);
         let full = Line { at: heard.now, left: limit, full_at: heard.now, truly_secs: None };
         self.known.get_or_insert(full).spend(cost, limit, heard);
-        if let Some(fresh) = &mut self.fresh {
-            fresh.spend(cost, limit, heard);
-        }
+        // Only a response to a request that is sent from now on surely tells of it.
+        self.fresh = None;
+        self.since = heard.now;
     }
 
     pub(super) fn open(
@@ -149,6 +149,7 @@ impl Line {
         let missing = u128::from(limit.saturating_sub(self.left));
         // As quick as it was until now, where that can be told.
         let fill = missing.saturating_mul(fill).checked_div(missed);
-        self.full_at = heard.now.after(fill.map_or(heard.unsaid, Nanos::new));
+        let fill = fill.map_or(heard.unsaid, Nanos::new);
+        self.full_at = heard.now.after(fill.min(WAIT_MAX));
     }
 }

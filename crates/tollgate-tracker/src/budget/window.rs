@@ -26,8 +26,12 @@ pub(super) struct Window {
     end: Option<End>,
     /// From when on requests were sent into this window.
     began: Moment,
-    /// The end of the window before.
+    /// The bounds of the end of the window before.
+    ended_from: Moment,
     ended: Moment,
+    /// What was counted and no response told of, and when that was known.
+    untold: u64,
+    untold_at: Moment,
     /// How long a window lasts, as far as it was seen.
     length: Option<Nanos>,
 }
@@ -37,6 +41,8 @@ pub(super) struct Window {
 struct End {
     from: Moment,
     by: Moment,
+    /// Whether a response said so that is surely of this window; if not, the next that is says it.
+    is_told: bool,
     truly_secs: Option<f64>,
 }
 
@@ -47,7 +53,10 @@ impl Window {
             left: u64::MAX,
             end: None,
             began: Moment::EPOCH,
+            ended_from: Moment::EPOCH,
             ended: Moment::EPOCH,
+            untold: 0,
+            untold_at: Moment::EPOCH,
             length: None,
         }
     }
@@ -63,15 +72,20 @@ impl Window {
             }
             return self.spend(cost, limit, heard);
         };
+        // Only one that was sent later surely tells of what no other did.
+        if heard.sent >= self.untold_at {
+            self.untold = 0;
+        }
+        let left = left.saturating_sub(self.untold);
         let end = self.bounds(told, heard);
         let precision = self.precision();
-        let is_of_before = heard.sent < self.began && end.from <= self.ended.after(precision);
-        if is_of_before {
-            return self.learn_late(&end, cost, limit, heard);
+        if heard.sent < self.began && end.from <= self.ended.after(precision) {
+            return self.learn_late(left, &end, heard);
         }
-        match self.end {
+        match self.end.filter(|known| known.is_told) {
             Some(known) if end.from > known.by.after(precision) => {
                 // Nothing sent from now on can be counted in the window that was known.
+                self.ended_from = known.from;
                 self.ended = known.by;
                 self.began = heard.now;
                 self.left = left;
@@ -79,7 +93,7 @@ impl Window {
             }
             Some(known) => {
                 self.left = self.left.min(left);
-                self.end = Some(self.meet(known, end));
+                self.end = Some(self.meet(known, end, heard.now));
             }
             None => {
                 self.left = self.left.min(left);
@@ -91,11 +105,13 @@ impl Window {
     pub(super) fn spend(&mut self, cost: u64, limit: Option<u64>, heard: &Heard) {
         self.renew(limit, heard.now, heard.credit);
         self.left = self.left.saturating_sub(cost);
+        self.untold = self.untold.saturating_add(cost);
+        self.untold_at = heard.now;
         if self.end.is_none() {
             // Or it would stay spent for ever.
             let length = self.length.unwrap_or(heard.unsaid);
             let by = heard.now.after(length);
-            self.end = Some(End { from: heard.sent, by, truly_secs: None });
+            self.end = Some(End { from: heard.sent, by, is_told: false, truly_secs: None });
         }
     }
 
@@ -160,17 +176,25 @@ impl Window {
     fn renew(&mut self, limit: Option<u64>, now: Moment, credit: Nanos) {
         let Some(end) = self.end.filter(|end| end.by.before(credit) <= now) else { return };
         self.began = end.by.before(credit);
+        self.ended_from = end.from;
         self.ended = end.by;
         self.left = limit.unwrap_or(u64::MAX);
+        self.untold = 0;
         self.end = None;
     }
 
-    /// A response to a request that was counted in a window that is over. It says nothing of
-    /// this one, unless it took so long that it may be of this one after all.
-    fn learn_late(&mut self, end: &End, cost: u64, limit: Option<u64>, heard: &Heard) {
-        let next = self.length.map(|length| self.ended.after(length));
-        if next.is_none_or(|next| end.by >= next) {
-            self.spend(cost, limit, heard);
+    /// A response to a request that was sent before this window and seems to be of one that is
+    /// over. If it took so long that it may be of this one after all, then the least counts, but
+    /// it says nothing of the end.
+    fn learn_late(&mut self, left: u64, end: &End, heard: &Heard) {
+        let length = self.length.unwrap_or(heard.unsaid);
+        if end.by < self.ended_from.after(length) {
+            return;
+        }
+        self.left = self.left.min(left);
+        if self.end.is_none() {
+            let by = end.by.max(heard.now.after(length));
+            self.end = Some(End { from: self.ended, by, is_told: false, truly_secs: None });
         }
     }
 
@@ -185,20 +209,19 @@ impl Window {
         End {
             from: heard.sent.after(wait.length),
             by: heard.now.after(wait.length).after(rounding),
+            is_told: told.reset_in.is_some(),
             truly_secs: wait.truly_secs,
         }
     }
 
-    /// What two responses say together of the end of one window.
-    fn meet(&self, known: End, end: End) -> End {
-        let latest = if end.by > known.by { end } else { known };
-        let agree = known.from <= end.by && end.from <= known.by;
+    /// What a response says together with what is known. One that was received before the window
+    /// can have ended is of the same window, so both bounds hold, where the end is fixed. One that
+    /// came later may be of the next, and then the later bound is right for either.
+    fn meet(&self, known: End, end: End, now: Moment) -> End {
         let from = known.from.max(end.from);
-        if self.fixed.is_some() && agree {
-            let earliest = if end.by < known.by { end } else { known };
-            return End { from, ..earliest };
-        }
-        End { from, ..latest }
+        let is_same = self.fixed.is_some() && now < known.from && end.by >= known.from;
+        let earlier = end.by < known.by;
+        if is_same == earlier { End { from, ..end } } else { End { from, ..known } }
     }
 
     fn precision(&self) -> Nanos {

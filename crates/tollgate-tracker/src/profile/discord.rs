@@ -33,8 +33,8 @@ fn route(request: &Request<'_>, route: &mut RouteWriter<'_>) {
     // Adding and removing reactions is one budget, whatever the reaction.
     let mut rest = segments.clone();
     let is_message = root == "channels" && rest.nth(1) == Some("messages");
-    let message = rest.next();
-    let reacts = is_message && rest.next() == Some("reactions") && request.method != "GET";
+    let message = if is_message { rest.next() } else { None };
+    let reacts = is_message && request.method != "GET" && rest.next() == Some("reactions");
     route.piece(if reacts { "REACT" } else { request.method });
 
     write_majors(root, &mut segments, route);
@@ -46,7 +46,7 @@ fn route(request: &Request<'_>, route: &mut RouteWriter<'_>) {
     }
     if reacts {
         route.alone();
-    } else if let Some(message) = message.filter(|_| is_message && request.method == "DELETE") {
+    } else if let Some(message) = message.filter(|_| request.method == "DELETE") {
         route.alone();
         if is_old(message, route.now()) {
             route.piece("old");

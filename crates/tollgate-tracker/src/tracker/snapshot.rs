@@ -12,7 +12,7 @@ use crate::headers::{Scope, Unit};
 /// All that a tracker knows at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// First the limits on everything, then each budget of each bucket, the one used last first.
+    /// First the limits on everything, then each budget of each bucket, newer ones first.
     pub states: Vec<State>,
     /// How many requests are in flight.
     pub in_flight: usize,
@@ -70,8 +70,8 @@ impl Tracker {
         let reset = places.and_then(|places| places.opens_at(credit));
         Some(State {
             scope: Scope::Global,
-            bucket: Arc::from(self.profile.name),
-            policy: Arc::from(""),
+            bucket: Arc::clone(&self.name),
+            policy: Arc::clone(&self.nameless),
             unit: Unit::Requests,
             limit: places.map(|places| places.pace().count.into()),
             remaining: places.map(|places| places.left(now, credit) as u64),
@@ -86,7 +86,7 @@ impl Tracker {
         let none = State {
             scope: bucket.block.map_or(Scope::User, |block| block.scope),
             bucket: Arc::clone(&bucket.name),
-            policy: Arc::from(""),
+            policy: Arc::clone(&self.nameless),
             unit: Unit::Requests,
             limit: None,
             remaining: None,

@@ -4,20 +4,18 @@
 //! may have many processes. None of them sees what the others send, so a server has to count: each
 //! request that the limit counts needs a token of the server's before it is sent.
 //!
-//! The two doors keep the allowance in two ways, and the limit on the server is written for one of
-//! them. Say the API allows `N` requests in any window `W`:
+//! The limit on the server has to be a little smaller than the API's, because a request is counted
+//! there when it is allowed and by the API when it arrives. Say the API allows `N` in any window
+//! `W`. A limit of burst `b` and count `c` in each `W` lets at most `b + c` pass in a window; and
+//! where requests arrive up to `late` later than usual, at most `b + c * (1 + late / W)` arrive in
+//! one. A burst of two is enough for whoever comes a moment later than it could. So for fifty
+//! a second:
 //!
-//! - **[`Door::Http`] holds tokens.** One is taken before a request is sent and given back a window
-//!   after its answer came. However late anything is on its way, the API never counts more
-//!   requests in a window than there are tokens. A process that dies gives nothing back, so the
-//!   limit also fills up slowly by itself: `burst: N - n`, `count: n`, `period: W`. For fifty
-//!   a second: `burst: 48, count: 2, period: 1s`. In any window at most `48 + 2` are sent, as long
-//!   as no answer takes longer than half a second; a little more if one does.
-//! - **[`Door::Udp`] spends tokens**, for there is no giving back on that wire. A bucket of burst
-//!   `b` that gets `c` in each window admits at most `b + c * (1 + late / W)` of them to arrive in
-//!   a window, if what is sent arrives at most `late` later than usual. For fifty a second:
-//!   `burst: 2, count: 48, period: 1s`, which bears 20 ms. Where the way to the API is less even
-//!   than that, lower the count: 45 bear 80 ms.
+//! | limit on the server | how uneven the way to the API may be | what is used of the fifty |
+//! |---|---|---|
+//! | `burst: 2, count: 48, period: 1s` | 20 ms | 96 % |
+//! | `burst: 2, count: 47, period: 1s` | 40 ms | 94 % |
+//! | `burst: 2, count: 45, period: 1s` | 85 ms | 90 % |
 //!
 //! While the server is away each process has a share of its own: [`Share::alone`]. No request
 //! waits for the server longer than [`ANSWER_MAX`]; it is tried in the background, and when it
@@ -39,7 +37,7 @@ use crate::Profile;
 use crate::gate::Core;
 use http::HttpDesk;
 pub(crate) use till::Token;
-use till::{Answer, Ask, Kind, Step, Till};
+use till::{Answer, Ask, Step, Till};
 pub(crate) use turnstile::{Served, Turnstile};
 use udp::UdpDesk;
 
@@ -61,7 +59,7 @@ pub struct Share {
 /// How the server is asked.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Door {
-    /// Over HTTP: tokens are held, and given back.
+    /// Over HTTP: the answer says when there is more, and what is not used is given back.
     Http {
         /// Where the server is, as in `http://127.0.0.1:8080`.
         url: String,
@@ -72,7 +70,8 @@ pub enum Door {
         /// What the server wants to see from whoever asks, if anything.
         token: Option<String>,
     },
-    /// Over UDP: tokens are spent.
+    /// Over UDP: for servers that open no other door. The answer does not say when there is more,
+    /// so it is asked often, and nothing can be given back.
     Udp {
         /// Where the server is.
         server: SocketAddr,
@@ -102,11 +101,7 @@ impl Share {
     }
 
     pub(crate) fn till(&self) -> Till {
-        let kind = match self.door {
-            Door::Http { .. } => Kind::Held,
-            Door::Udp { .. } => Kind::Paced,
-        };
-        Till::new(kind, self.window, self.alone)
+        Till::new(self.window, self.alone)
     }
 
     /// What people call it.

@@ -10,8 +10,6 @@
 //! - The server answers again at `t`: others may notice as late as [`PROBE`] after it, and send
 //!   their share until then. So until a window after that nothing is sent, and then by tokens.
 
-use std::collections::VecDeque;
-
 use tollgate::{Moment, Nanos};
 
 use crate::pace::{Pace, Places};
@@ -20,19 +18,8 @@ use crate::pace::{Pace, Places};
 pub(crate) const PROBE: Nanos = Nanos::new(250_000_000);
 /// How late anything may be that was sent just before the server went away.
 const LATE_MAX: Nanos = Nanos::new(250_000_000);
-/// How often to ask for tokens that somebody else may give back.
-const POLL: Nanos = Nanos::new(10_000_000);
 /// The most tokens that are asked for at once.
 const TOKENS_MAX: u32 = 64;
-
-/// How tokens come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A token is held until a window after the answer, and then given back.
-    Held,
-    /// A token is spent, and time brings new ones.
-    Paced,
-}
 
 /// What is asked of the server. Nothing of either asks whether it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +64,6 @@ enum Mode {
 /// Where tokens come from.
 #[derive(Debug)]
 pub(crate) struct Till {
-    kind: Kind,
     window: Nanos,
     /// What was sent lately, and the own share of it; none if there is no own share.
     own: Option<Places>,
@@ -87,17 +73,16 @@ pub(crate) struct Till {
     /// How many to ask for next, and when.
     wanted: u32,
     ask_at: Moment,
-    /// When tokens are to be given back.
-    held: VecDeque<Moment>,
+    /// Tokens to give back, as nothing was sent for them.
+    unused: u32,
     /// The shortest round trip to the server lately.
     shortest: Nanos,
 }
 
 impl Till {
-    pub(crate) fn new(kind: Kind, window: Nanos, alone: u32) -> Self {
+    pub(crate) fn new(window: Nanos, alone: u32) -> Self {
         let own = (alone > 0).then(|| Places::new(Pace { count: alone, window }));
         Self {
-            kind,
             window,
             own,
             mode: Mode::There,
@@ -105,7 +90,7 @@ impl Till {
             in_hand: 0,
             wanted: 1,
             ask_at: Moment::EPOCH,
-            held: VecDeque::new(),
+            unused: 0,
             shortest: Nanos::new(u128::MAX),
         }
     }
@@ -137,26 +122,20 @@ impl Till {
         }
     }
 
-    /// The request of a token was answered, or lost. With `credit` the time is meant that the
-    /// next request takes at least on its way.
-    pub(crate) fn settle(&mut self, token: Token, credit: Nanos, now: Moment) {
+    /// The request of a token was answered, or lost.
+    pub(crate) fn settle(&mut self, now: Moment) {
         if let Some(own) = &mut self.own {
             own.answer(now);
-        }
-        if self.kind == Kind::Held && token.epoch == Some(self.epoch) {
-            let at = now.after(self.window).before(credit.min(self.window));
-            // Credit varies; what is given back later than it may be does no harm.
-            self.held.push_back(self.held.back().map_or(at, |&last| last.max(at)));
         }
     }
 
     /// The request of a token was never sent.
-    pub(crate) fn give_back(&mut self, token: Token, now: Moment) {
+    pub(crate) fn give_back(&mut self, token: Token) {
         if let Some(own) = &mut self.own {
             own.give_back();
         }
-        if self.kind == Kind::Held && token.epoch == Some(self.epoch) {
-            self.held.push_front(now);
+        if token.epoch == Some(self.epoch) {
+            self.unused += 1;
         }
     }
 
@@ -169,10 +148,7 @@ impl Till {
             self.mode = Mode::There;
             self.ask_at = now;
         }
-        let left_over = std::mem::take(&mut self.in_hand);
-        if self.kind == Kind::Held {
-            (0..left_over).for_each(|_| self.held.push_front(now));
-        }
+        self.unused += std::mem::take(&mut self.in_hand);
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         if let Mode::Away { probe_at, .. } = self.mode {
             if probe_at <= now {
@@ -182,12 +158,10 @@ impl Till {
             return Step::Idle(opens.into_iter().chain([probe_at]).min());
         }
         let spend = if self.ask_at <= now { self.wanted.min(waiting) } else { 0 };
-        let refund = self.due(now);
-        if spend > 0 || refund > 0 {
-            return Step::Ask(Ask { spend, refund });
+        if spend > 0 || self.unused > 0 {
+            return Step::Ask(Ask { spend, refund: self.unused });
         }
-        let ask_at = (waiting > 0).then_some(self.ask_at);
-        Step::Idle(ask_at.into_iter().chain(self.held.front().copied()).min())
+        Step::Idle((waiting > 0).then_some(self.ask_at))
     }
 
     /// When there may be a token for who comes now, as far as that can be said.
@@ -212,13 +186,14 @@ impl Till {
             self.mode = Mode::Back { from: now.after(quiet) };
             return;
         }
-        self.held.drain(..(ask.refund as usize).min(self.held.len()));
+        self.unused = self.unused.saturating_sub(ask.refund);
         if ask.spend == 0 {
             return;
         }
         let is_stale = self.is_stale(now.since(asked));
         if answer.granted > 0 && is_stale {
             // It counts from when the server gave it, and that was perhaps too long ago.
+            self.unused += answer.granted;
             self.ask_at = now;
             return;
         }
@@ -227,11 +202,8 @@ impl Till {
         let left = answer.left.clamp(1, TOKENS_MAX);
         let fewer_are_there = answer.left > 0 && left < ask.spend;
         self.wanted = if granted_all || fewer_are_there { left } else { 1 };
-        self.ask_at = match self.kind {
-            _ if granted_all || fewer_are_there => now,
-            Kind::Held => now.after(answer.retry_in.min(POLL)),
-            Kind::Paced => now.after(answer.retry_in),
-        };
+        let at_once = granted_all || fewer_are_there;
+        self.ask_at = if at_once { now } else { now.after(answer.retry_in) };
     }
 
     /// The server did not answer.
@@ -244,15 +216,8 @@ impl Till {
         self.mode = Mode::Away { alone_from, probe_at };
         // A server that comes back may have forgotten all; then nothing is owed to it.
         self.epoch += 1;
-        self.held.clear();
-        self.in_hand = 0;
+        (self.unused, self.in_hand) = (0, 0);
         self.wanted = 1;
-    }
-
-    /// How many tokens are to be given back now.
-    fn due(&self, now: Moment) -> u32 {
-        let due = self.held.iter().take_while(|&&at| at <= now).take(TOKENS_MAX as usize);
-        u32::try_from(due.count()).unwrap_or(TOKENS_MAX)
     }
 
     /// Whether an answer took so much longer than they do that what it grants is not for now.
@@ -261,7 +226,7 @@ impl Till {
         // It rises slowly, so that a way that has become longer is not taken for delay for ever.
         let risen = self.shortest.get().saturating_add(self.shortest.get() / 64);
         self.shortest = Nanos::new(risen).min(took);
-        self.kind == Kind::Paced && took.get() > self.shortest.get().saturating_add(STALE)
+        took.get() > self.shortest.get().saturating_add(STALE)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tollgate::{Moment, Nanos};
+use tollgate::Moment;
 
 use super::till::{Answer, Ask, Step, Till, Token};
 use super::{DeskError, Share};
@@ -183,12 +183,11 @@ impl Core {
     pub(crate) fn settle_token(&self, token: Token, is_given_back: bool) {
         let now = self.now();
         let mut state = self.state.lock();
-        let credit: Nanos = state.tracker.head_start();
         if let Some(Turnstile { till, .. }) = &mut state.turnstile {
             if is_given_back {
-                till.give_back(token, now);
+                till.give_back(token);
             } else {
-                till.settle(token, credit, now);
+                till.settle(now);
             }
         }
         drop(state);

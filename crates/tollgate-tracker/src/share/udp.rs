@@ -55,6 +55,11 @@ impl UdpDesk {
             Some(socket) => socket,
             None => open(self.server).await?,
         };
+        if ask.spend == 0 && ask.refund > 0 {
+            // On this wire nothing can be given back.
+            self.socket = Some(socket);
+            return Ok(Answer { granted: 0, left: 0, retry_in: POLL });
+        }
         let first = self.next;
         let count = ask.spend.max(1);
         self.next += u64::from(count);

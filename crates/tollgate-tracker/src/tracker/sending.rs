@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use tollgate::Moment;
-#[cfg(feature = "sharing")]
-use tollgate::Nanos;
 
 use super::{Tracker, WAITERS_MAX};
 use crate::verdict::{Limited, Permit, Reason, Ticket};
@@ -43,11 +41,5 @@ impl Tracker {
         let (slot, route, costs) = self.queues.whose(ticket)?;
         self.remove(ticket.slot, now);
         Some(self.behind(slot, &route, &costs, Reason::Deadline))
-    }
-
-    /// How much sooner something may be sent than the clock says, because it has a way to go.
-    #[cfg(feature = "sharing")]
-    pub(crate) fn head_start(&self) -> Nanos {
-        self.credit.given()
     }
 }

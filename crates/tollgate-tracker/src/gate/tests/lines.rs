@@ -90,7 +90,7 @@ async fn a_line_of_one_bucket_holds_up_no_other() {
         let gate = gate.clone();
         tasks.spawn(async move { drop(gate.pass(&Request::new("GET", "/busy")).await) });
     }
-    tokio::task::yield_now().await;
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     assert_eq!(gate.snapshot().waiting, 100);
     let began = gate.now();
     for _ in 0..100 {

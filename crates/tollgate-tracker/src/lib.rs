@@ -1,11 +1,11 @@
-//! Obeying other people's limits.
-//!
-//! An API that limits its callers says so in the header fields of its answers. This crate reads
-//! them, keeps account of what is left, and says before each request whether it may be sent now,
-//! and if not, when.
-//!
-//! [`Tracker`] is all of that without a clock, a lock or a task. It needs a [`Profile`]: what is
-//! known of the API before it has answered, which may be nothing.
+#![cfg_attr(
+    all(feature = "tower", feature = "reqwest", feature = "sharing"),
+    doc = include_str!("../README.md")
+)]
+#![cfg_attr(
+    not(all(feature = "tower", feature = "reqwest", feature = "sharing")),
+    doc = "Obeying other people's limits: begin with [`Tracker`], or switch features on."
+)]
 
 mod arena;
 mod bucket;
@@ -45,3 +45,8 @@ pub use tracker::{
     WAITERS_MAX,
 };
 pub use verdict::{Limited, Permit, Reason, Ticket, Verdict};
+
+/// The guide, whose examples are tests. It exists in the documentation only.
+#[cfg(all(doc, feature = "tower", feature = "reqwest", feature = "sharing"))]
+#[doc = include_str!("../../../docs/tracker.md")]
+pub mod guide {}

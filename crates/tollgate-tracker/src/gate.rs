@@ -106,6 +106,16 @@ impl Gate {
         Ok(Self::of(core, profile, tasks))
     }
 
+    /// A shared gate without the task that asks the server.
+    #[cfg(all(test, feature = "sharing"))]
+    pub(crate) fn shared_by_hand(profile: Profile, share: &Share) -> (Self, Arc<Core>) {
+        let tracker = Tracker::new(Profile { pace: None, ..profile });
+        let core = Arc::new(Core::with_share(tracker, share));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(driver::drive(Arc::clone(&core)));
+        (Self::of(Arc::clone(&core), profile, tasks), core)
+    }
+
     fn of(core: Arc<Core>, profile: Profile, tasks: JoinSet<()>) -> Self {
         let house = Arc::new(House { core, profile, _tasks: tasks });
         Self { house, strategy: Strategy::default() }

@@ -9,18 +9,18 @@ use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tollgate::{Clock, Moment, Nanos};
 
 const LIMIT: usize = 50;
 const WINDOW: Nanos = Nanos::from_secs(1);
 
-/// The API, and the runtime it lives on.
+/// The API, which lives on a thread of its own until this is dropped.
 pub(crate) struct Api {
     pub(crate) address: SocketAddr,
     book: Arc<Book>,
-    _runtime: Runtime,
+    _stop: oneshot::Sender<()>,
 }
 
 struct Book {
@@ -40,12 +40,20 @@ impl Api {
         let clock = Clock::start();
         let book = Book { clock, began: clock.now(), seen: Mutex::default() };
         let book = Arc::new(book);
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        runtime.spawn(serve(listener, Arc::clone(&book)));
-        Self { address, book, _runtime: runtime }
+        let (stop, stopped) = oneshot::channel();
+        let server = Arc::clone(&book);
+        std::thread::spawn(move || {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = TcpListener::from_std(listener).unwrap();
+                tokio::select! { () = serve(listener, server) => {}, _ = stopped => {} }
+            });
+        });
+        Self { address, book, _stop: stop }
     }
 
     /// How long it has been there.

@@ -46,7 +46,7 @@ pub(super) fn answer(mut pass: Pass, status: u16, limit: u64, left: u64, reset: 
 }
 
 /// The answer says nothing.
-pub(super) fn answer_nothing(mut pass: Pass) {
+pub(crate) fn answer_nothing(mut pass: Pass) {
     pass.sent();
     let none: [(&str, &[u8]); 0] = [];
     pass.track(Response { status: 200, fields: none, body: None });

@@ -108,3 +108,6 @@ fn read(result: &Value, spend: u32) -> Result<Answer, DeskError> {
         retry_in: Nanos::new(retry_ns.into()),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -211,3 +211,6 @@ fn limited(turnstile: Option<&Turnstile>, reason: Reason, now: Moment) -> Limite
         truly_secs: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

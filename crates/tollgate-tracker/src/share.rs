@@ -4,12 +4,21 @@
 //! may have many processes. None of them sees what the others send, so a server has to count: each
 //! request that the limit counts needs a token of the server's before it is sent.
 //!
-//! The limit on the server has to be a little smaller than the API's, because a request is counted
-//! there when it is allowed and by the API when it arrives. Say the API allows `N` in any window
-//! `W`. A limit of burst `b` and count `c` in each `W` lets at most `b + c` pass in a window; and
-//! where requests arrive up to `late` later than usual, at most `b + c * (1 + late / W)` arrive in
-//! one. A burst of two is enough for whoever comes a moment later than it could. So for fifty
-//! a second:
+//! The two doors keep it in two ways, and the limit on the server is written for one of them. Say
+//! the API allows `N` in any window `W`, as fifty in a second.
+//!
+//! **[`Door::Http`] holds tokens**: one is taken before a request is sent, and given back a window
+//! after its answer came. So however late anything is on its way, the API never counts more
+//! requests in a window than there are tokens, and all of them can be used:
+//! `burst: 50, count: 1, period: 365d`. Nothing comes back by itself; but a process that dies gives
+//! nothing back, so each minute, or twenty windows if that is more, has a bucket of its own. Around
+//! its end requests are counted in both, for which clocks may differ by two seconds.
+//!
+//! **[`Door::Udp`] spends tokens**, as nothing can be given back on that wire. A request is counted
+//! there when it is allowed, and by the API when it arrives. A limit of burst `b` and count `c` in
+//! each `W` lets at most `b + c` pass in a window; where requests arrive up to `late` later than
+//! usual, at most `b + c * (1 + late / W)` arrive in one. A burst of two is enough for who comes
+//! a moment later than it could. So for fifty a second:
 //!
 //! | limit on the server | how uneven the way to the API may be | what is used of the fifty |
 //! |---|---|---|
@@ -22,6 +31,7 @@
 //! is back, it is used again. Before each change nothing is sent for a window and a little, so
 //! that what was sent under one rule and what is sent under the other never meet.
 
+mod held;
 mod http;
 mod till;
 mod turnstile;
@@ -37,7 +47,7 @@ use crate::Profile;
 use crate::gate::Core;
 use http::HttpDesk;
 pub(crate) use till::Token;
-use till::{Answer, Ask, Step, Till};
+use till::{Answer, Ask, Kind, Step, Till};
 pub(crate) use turnstile::{Served, Turnstile};
 use udp::UdpDesk;
 
@@ -59,7 +69,7 @@ pub struct Share {
 /// How the server is asked.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Door {
-    /// Over HTTP: the answer says when there is more, and what is not used is given back.
+    /// Over HTTP: tokens are held, and given back.
     Http {
         /// Where the server is, as in `http://127.0.0.1:8080`.
         url: String,
@@ -70,8 +80,7 @@ pub enum Door {
         /// What the server wants to see from whoever asks, if anything.
         token: Option<String>,
     },
-    /// Over UDP: for servers that open no other door. The answer does not say when there is more,
-    /// so it is asked often, and nothing can be given back.
+    /// Over UDP: tokens are spent.
     Udp {
         /// Where the server is.
         server: SocketAddr,
@@ -101,7 +110,11 @@ impl Share {
     }
 
     pub(crate) fn till(&self) -> Till {
-        Till::new(self.window, self.alone)
+        let kind = match self.door {
+            Door::Http { .. } => Kind::Held,
+            Door::Udp { .. } => Kind::Spent,
+        };
+        Till::new(kind, self.window, self.alone)
     }
 
     /// What people call it.
@@ -155,7 +168,7 @@ pub(crate) enum DeskError {
 }
 
 impl Desk {
-    async fn ask(&mut self, ask: Ask) -> Result<Answer, DeskError> {
+    async fn ask(&mut self, ask: &Ask) -> Result<Answer, DeskError> {
         let answer = async {
             match self {
                 Self::Http(desk) => desk.ask(ask).await,
@@ -169,7 +182,7 @@ impl Desk {
 /// Keeps the line at the turnstile moving, until it is dropped.
 pub(crate) async fn keep(core: Arc<Core>, mut desk: Desk) {
     loop {
-        let Served { told, step } = core.serve();
+        let Served { told, step, .. } = core.serve();
         for told in told {
             told.end.tell(told.answer);
         }
@@ -182,8 +195,8 @@ pub(crate) async fn keep(core: Arc<Core>, mut desk: Desk) {
             }
             Step::Ask(ask) => {
                 let asked = core.now();
-                let answer = desk.ask(ask).await;
-                core.heard(ask, answer, asked);
+                let answer = desk.ask(&ask).await;
+                core.heard(&ask, answer, asked);
             }
         }
     }

@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &[String]) {
     let door = match door.as_str() {
         "http" => Door::Http {
             url: format!("http://{server}"),
-            limit: "Fifty".to_owned(),
+            limit: "HeldFifty".to_owned(),
             id: "bot".to_owned(),
             token: None,
         },

@@ -15,8 +15,12 @@ use crate::api::Api;
 use crate::process;
 
 const PROCESSES: usize = 4;
-const LIMITS: &str = "Fifty: { burst: 2, count: 48, period: 1s }\n";
-const RULES: &str = "rules:\n  - { match: '^fifty$', use: Fifty, id: 'bot' }\n";
+/// One for each door: held until they are given back, and spent.
+const LIMITS: &str = "
+HeldFifty: { burst: 50, count: 1, period: 365d }
+SpentFifty: { burst: 2, count: 48, period: 1s }
+";
+const RULES: &str = "rules:\n  - { match: '^fifty$', use: SpentFifty, id: 'bot' }\n";
 
 /// Which door of the server they use.
 #[derive(Clone, Copy, Debug, PartialEq)]

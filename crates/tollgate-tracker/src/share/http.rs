@@ -52,22 +52,25 @@ impl HttpDesk {
         Ok(Self { client, uri, limit, id, authorization })
     }
 
-    pub(super) async fn ask(&self, ask: Ask) -> Result<Answer, DeskError> {
-        let one = |op: &str, cost: u32| json!({"op": op, "limit": self.limit, "id": self.id, "cost": cost});
-        let mut transactions = Vec::new();
-        if ask.refund > 0 {
-            transactions.push(one("refund", ask.refund));
-        }
+    pub(super) async fn ask(&self, ask: &Ask) -> Result<Answer, DeskError> {
+        let refund =
+            |&(term, count): &(u64, u32)| json!({"op": "refund", "asks": [self.one(term, count)]});
+        let mut transactions: Vec<Value> = ask.refunds.iter().map(refund).collect();
         // With nothing to take, somebody wants to know whether the server is there.
         let (op, cost) = if ask.spend > 0 { ("spend", ask.spend) } else { ("check", 1) };
-        if ask.spend > 0 || ask.refund == 0 {
-            transactions.push(one(op, cost));
+        if ask.spend > 0 || ask.refunds.is_empty() {
+            let asks: Vec<Value> = ask.terms.iter().map(|term| self.one(term, cost)).collect();
+            transactions.push(json!({"op": op, "asks": asks}));
         }
-        let body = json!({ "transactions": transactions }).to_string();
-        let answer = self.post(body).await?;
+        let answer = self.post(json!({ "transactions": transactions }).to_string()).await?;
         let results = answer.get("results").and_then(Value::as_array);
         let last = results.and_then(|results| results.last());
         read(last.unwrap_or(&Value::Null), ask.spend)
+    }
+
+    /// A part of a transaction: each term has a bucket of its own.
+    fn one(&self, term: u64, cost: u32) -> Value {
+        json!({"limit": self.limit, "id": format!("{}@{term}", self.id), "cost": cost})
     }
 
     async fn post(&self, body: String) -> Result<Value, DeskError> {

@@ -12,20 +12,34 @@
 
 use tollgate::{Moment, Nanos};
 
+use super::held::{Held, Refunds, Terms};
 use crate::pace::{Pace, Places};
 
 /// How often a server that is away is tried.
 pub(crate) const PROBE: Nanos = Nanos::new(250_000_000);
 /// How late anything may be that was sent just before the server went away.
 const LATE_MAX: Nanos = Nanos::new(250_000_000);
+/// How often to ask for tokens that somebody else may give back.
+const POLL: Nanos = Nanos::new(8_000_000);
 /// The most tokens that are asked for at once.
 const TOKENS_MAX: u32 = 64;
 
-/// What is asked of the server. Nothing of either asks whether it is there.
+/// What becomes of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// They are held until a window after the answer, and then given back.
+    Held,
+    /// They are spent, and time brings new ones.
+    Spent,
+}
+
+/// What is asked of the server. Nothing of either asks whether it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ask {
+    /// How many tokens, and of which terms.
     pub(crate) spend: u32,
-    pub(crate) refund: u32,
+    pub(crate) terms: Terms,
+    pub(crate) refunds: Refunds,
 }
 
 /// What the server answers.
@@ -40,7 +54,7 @@ pub(crate) struct Answer {
 }
 
 /// What to do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Ask(Ask),
     /// Nothing, until then.
@@ -50,8 +64,9 @@ pub(crate) enum Step {
 /// What lets one request pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// Since when the server has been there, as a number; none if it is of the own share.
-    epoch: Option<u64>,
+    /// In which of the server's lives it was had, and of which terms; none if it is of the own
+    /// share.
+    of: Option<(u64, Terms)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,33 +79,38 @@ enum Mode {
 /// Where tokens come from.
 #[derive(Debug)]
 pub(crate) struct Till {
+    kind: Kind,
     window: Nanos,
     /// What was sent lately, and the own share of it; none if there is no own share.
     own: Option<Places>,
     mode: Mode,
-    epoch: u64,
+    /// Counts how often the server went away.
+    life: u64,
     in_hand: u32,
+    /// The terms of those in hand.
+    terms: Terms,
     /// How many to ask for next, and when.
     wanted: u32,
     ask_at: Moment,
-    /// Tokens to give back, as nothing was sent for them.
-    unused: u32,
+    held: Held,
     /// The shortest round trip to the server lately.
     shortest: Nanos,
 }
 
 impl Till {
-    pub(crate) fn new(window: Nanos, alone: u32) -> Self {
+    pub(crate) fn new(kind: Kind, window: Nanos, alone: u32) -> Self {
         let own = (alone > 0).then(|| Places::new(Pace { count: alone, window }));
         Self {
+            kind,
             window,
             own,
             mode: Mode::There,
-            epoch: 0,
+            life: 0,
             in_hand: 0,
+            terms: Terms { current: 0, other: None },
             wanted: 1,
             ask_at: Moment::EPOCH,
-            unused: 0,
+            held: Held::default(),
             shortest: Nanos::new(u128::MAX),
         }
     }
@@ -108,7 +128,7 @@ impl Till {
                 if let Some(own) = &mut self.own {
                     own.take();
                 }
-                Some(Token { epoch: Some(self.epoch) })
+                Some(Token { of: Some((self.life, self.terms)) })
             }
             Mode::Away { alone_from, .. } if alone_from <= now => {
                 let own = self.own.as_mut()?;
@@ -116,16 +136,24 @@ impl Till {
                     return None;
                 }
                 own.take();
-                Some(Token { epoch: None })
+                Some(Token { of: None })
             }
             _ => None,
         }
     }
 
-    /// The request of a token was answered, or lost.
-    pub(crate) fn settle(&mut self, now: Moment) {
+    /// The request of a token was answered, or lost. The next one that uses it takes at least
+    /// `credit` on its way.
+    pub(crate) fn settle(&mut self, token: Token, credit: Nanos, now: Moment) {
         if let Some(own) = &mut self.own {
             own.answer(now);
+        }
+        if let Some((life, terms)) = token.of
+            && life == self.life
+            && self.kind == Kind::Held
+        {
+            let at = now.after(self.window).before(credit.min(self.window));
+            self.held.until(at, terms);
         }
     }
 
@@ -134,8 +162,11 @@ impl Till {
         if let Some(own) = &mut self.own {
             own.give_back();
         }
-        if token.epoch == Some(self.epoch) {
-            self.unused += 1;
+        if let Some((life, terms)) = token.of
+            && life == self.life
+            && self.kind == Kind::Held
+        {
+            self.held.release(terms);
         }
     }
 
@@ -148,20 +179,23 @@ impl Till {
             self.mode = Mode::There;
             self.ask_at = now;
         }
-        self.unused += std::mem::take(&mut self.in_hand);
+        self.put_back();
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         if let Mode::Away { probe_at, .. } = self.mode {
             if probe_at <= now {
-                return Step::Ask(Ask { spend: 0, refund: 0 });
+                let terms = Terms::at(now, self.window);
+                return Step::Ask(Ask { spend: 0, terms, refunds: Refunds::new() });
             }
             let opens = (waiting > 0 && self.own.is_some()).then(|| self.opens_at(now));
             return Step::Idle(opens.into_iter().chain([probe_at]).min());
         }
         let spend = if self.ask_at <= now { self.wanted.min(waiting) } else { 0 };
-        if spend > 0 || self.unused > 0 {
-            return Step::Ask(Ask { spend, refund: self.unused });
+        let refunds = self.held.due(now);
+        if spend > 0 || !refunds.is_empty() {
+            return Step::Ask(Ask { spend, terms: Terms::at(now, self.window), refunds });
         }
-        Step::Idle((waiting > 0).then_some(self.ask_at))
+        let ask_at = (waiting > 0).then_some(self.ask_at);
+        Step::Idle(ask_at.into_iter().chain(self.held.next()).min())
     }
 
     /// When there may be a token for who comes now, as far as that can be said.
@@ -180,30 +214,31 @@ impl Till {
     }
 
     /// The server answered what was asked of it at `asked`.
-    pub(crate) fn answered(&mut self, ask: Ask, answer: Answer, asked: Moment, now: Moment) {
+    pub(crate) fn answered(&mut self, ask: &Ask, answer: Answer, asked: Moment, now: Moment) {
         if let Mode::Away { .. } = self.mode {
             let quiet = Nanos::new(PROBE.get() + self.window.get() + LATE_MAX.get());
             self.mode = Mode::Back { from: now.after(quiet) };
             return;
         }
-        self.unused = self.unused.saturating_sub(ask.refund);
         if ask.spend == 0 {
             return;
         }
-        let is_stale = self.is_stale(now.since(asked));
-        if answer.granted > 0 && is_stale {
+        if self.is_stale(now.since(asked)) && answer.granted > 0 {
             // It counts from when the server gave it, and that was perhaps too long ago.
-            self.unused += answer.granted;
             self.ask_at = now;
             return;
         }
-        self.in_hand += answer.granted;
+        (self.in_hand, self.terms) = (answer.granted, ask.terms);
         let granted_all = answer.granted == ask.spend;
         let left = answer.left.clamp(1, TOKENS_MAX);
         let fewer_are_there = answer.left > 0 && left < ask.spend;
         self.wanted = if granted_all || fewer_are_there { left } else { 1 };
         let at_once = granted_all || fewer_are_there;
-        self.ask_at = if at_once { now } else { now.after(answer.retry_in) };
+        self.ask_at = match self.kind {
+            _ if at_once => now,
+            Kind::Held => now.after(POLL),
+            Kind::Spent => now.after(answer.retry_in),
+        };
     }
 
     /// The server did not answer.
@@ -215,9 +250,19 @@ impl Till {
         };
         self.mode = Mode::Away { alone_from, probe_at };
         // A server that comes back may have forgotten all; then nothing is owed to it.
-        self.epoch += 1;
-        (self.unused, self.in_hand) = (0, 0);
+        self.life += 1;
+        self.held.clear();
+        self.in_hand = 0;
         self.wanted = 1;
+    }
+
+    /// Tokens in hand that nobody took go back.
+    fn put_back(&mut self) {
+        for _ in 0..std::mem::take(&mut self.in_hand) {
+            if self.kind == Kind::Held {
+                self.held.release(self.terms);
+            }
+        }
     }
 
     /// Whether an answer took so much longer than they do that what it grants is not for now.
@@ -226,7 +271,7 @@ impl Till {
         // It rises slowly, so that a way that has become longer is not taken for delay for ever.
         let risen = self.shortest.get().saturating_add(self.shortest.get() / 64);
         self.shortest = Nanos::new(risen).min(took);
-        took.get() > self.shortest.get().saturating_add(STALE)
+        self.kind == Kind::Spent && took.get() > self.shortest.get().saturating_add(STALE)
     }
 }
 

@@ -30,6 +30,8 @@ struct Entry {
 pub(crate) struct Served {
     pub(crate) told: Vec<Told>,
     pub(crate) step: Step,
+    /// Whether somebody left the line, so that another may join.
+    has_moved: bool,
 }
 
 impl Turnstile {
@@ -113,8 +115,9 @@ impl State {
     fn serve(&mut self, core: &Arc<Core>, now: Moment) -> Served {
         let mut told = Vec::new();
         let Some(turnstile) = &mut self.turnstile else {
-            return Served { told, step: Step::Idle(None) };
+            return Served { told, step: Step::Idle(None), has_moved: false };
         };
+        let before = turnstile.line.len();
         turnstile.clear(&mut self.tracker, now);
         while !turnstile.line.is_empty()
             && let Some(token) = turnstile.till.take(now)
@@ -128,10 +131,11 @@ impl State {
         if let Step::Idle(_) = step {
             turnstile.refuse(&mut self.tracker, &mut told, now);
         }
-        Served { told, step }
+        let has_moved = turnstile.line.len() < before;
+        Served { told, step, has_moved }
     }
 
-    fn heard(&mut self, ask: Ask, answer: Result<Answer, DeskError>, asked: Moment, now: Moment) {
+    fn heard(&mut self, ask: &Ask, answer: Result<Answer, DeskError>, asked: Moment, now: Moment) {
         let Some(Turnstile { till, name, .. }) = &mut self.turnstile else { return };
         let was_there = till.is_there();
         match answer {
@@ -167,14 +171,13 @@ impl Core {
     pub(crate) fn serve(self: &Arc<Self>) -> Served {
         let now = self.now();
         let served = self.state.lock().serve(self, now);
-        if !served.told.is_empty() {
-            // There is room in the line.
+        if served.has_moved {
             self.changed.notify_one();
         }
         served
     }
 
-    pub(crate) fn heard(&self, ask: Ask, answer: Result<Answer, DeskError>, asked: Moment) {
+    pub(crate) fn heard(&self, ask: &Ask, answer: Result<Answer, DeskError>, asked: Moment) {
         let now = self.now();
         self.state.lock().heard(ask, answer, asked, now);
     }
@@ -183,11 +186,12 @@ impl Core {
     pub(crate) fn settle_token(&self, token: Token, is_given_back: bool) {
         let now = self.now();
         let mut state = self.state.lock();
+        let credit = state.tracker.head_start();
         if let Some(Turnstile { till, .. }) = &mut state.turnstile {
             if is_given_back {
                 till.give_back(token);
             } else {
-                till.settle(now);
+                till.settle(token, credit, now);
             }
         }
         drop(state);

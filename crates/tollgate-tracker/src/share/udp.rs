@@ -35,9 +35,9 @@ impl UdpDesk {
     }
 
     /// Asks until there is an answer; a datagram that is lost may have taken a token with it.
-    pub(super) async fn ask(&mut self, ask: Ask) -> Result<Answer, DeskError> {
+    pub(super) async fn ask(&mut self, ask: &Ask) -> Result<Answer, DeskError> {
         loop {
-            let answer = tokio::time::timeout(DATAGRAM_MAX, self.exchange(ask)).await;
+            let answer = tokio::time::timeout(DATAGRAM_MAX, self.exchange(ask.spend)).await;
             match answer {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) => {
@@ -50,21 +50,16 @@ impl UdpDesk {
         }
     }
 
-    async fn exchange(&mut self, ask: Ask) -> std::io::Result<Answer> {
+    async fn exchange(&mut self, spend: u32) -> std::io::Result<Answer> {
         let socket = match self.socket.take() {
             Some(socket) => socket,
             None => open(self.server).await?,
         };
-        if ask.spend == 0 && ask.refund > 0 {
-            // On this wire nothing can be given back.
-            self.socket = Some(socket);
-            return Ok(Answer { granted: 0, left: 0, retry_in: POLL });
-        }
         let first = self.next;
-        let count = ask.spend.max(1);
+        let count = spend.max(1);
         self.next += u64::from(count);
         for id in first..self.next {
-            let text = match ask.spend {
+            let text = match spend {
                 0 => format!("{id} ping"),
                 _ => format!("{id} over_limit {}", self.key),
             };
@@ -80,7 +75,7 @@ impl UdpDesk {
             // An answer to what was given up before is for nobody.
             if (first..self.next).contains(&id) {
                 heard += 1;
-                answer.granted += u32::from(one.granted && ask.spend > 0);
+                answer.granted += u32::from(one.granted && spend > 0);
                 answer.left = one.left;
             }
         }

@@ -42,4 +42,10 @@ impl Tracker {
         self.remove(ticket.slot, now);
         Some(self.behind(slot, &route, &costs, Reason::Deadline))
     }
+
+    /// How much sooner something may be sent than the clock says, because it has a way to go.
+    #[cfg(feature = "sharing")]
+    pub(crate) fn head_start(&self) -> tollgate::Nanos {
+        self.credit.given()
+    }
 }

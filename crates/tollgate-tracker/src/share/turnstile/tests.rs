@@ -13,7 +13,8 @@ use crate::gate::{Core, Gate, Strategy};
 use crate::{Profile, Reason, Refused, Request};
 
 fn shared() -> (Gate, Arc<Core>) {
-    let door = Door::Udp { server: ([127, 0, 0, 1], 9).into(), key: "all".to_owned() };
+    let [url, limit, id] = ["http://localhost", "all", "bot"].map(str::to_owned);
+    let door = Door::Http { url, limit, id, token: None };
     let share = Share::of(&Profile::discord(), door, 5).unwrap();
     Gate::shared_by_hand(Profile::discord(), &share)
 }
@@ -34,9 +35,21 @@ fn serve(core: &Arc<Core>) -> Option<Ask> {
     }
 }
 
-fn grant(core: &Arc<Core>, ask: Ask, granted: u32) {
+fn grant(core: &Arc<Core>, ask: &Ask, granted: u32) {
     let answer = Answer { granted, left: 0, retry_in: Nanos::new(20_000_000) };
     core.heard(ask, Ok(answer), core.now());
+}
+
+/// One request finds out that the bucket has no limit of its own.
+async fn learn(gate: &Gate, core: &Arc<Core>) {
+    let asked = request();
+    let (pass, ()) = tokio::join!(gate.pass(&asked), async {
+        settle().await;
+        let ask = serve(core).unwrap();
+        grant(core, &ask, 1);
+        serve(core);
+    });
+    crate::gate::tests::answer_nothing(pass.unwrap());
 }
 
 /// Lets all tasks go on until they wait.
@@ -47,6 +60,7 @@ async fn settle() {
 #[tokio::test(start_paused = true)]
 async fn tokens_go_to_those_who_came_first_and_the_line_is_bounded() {
     let (gate, core) = shared();
+    learn(&gate, &core).await;
     let passed = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = JoinSet::new();
     for number in 0..3 * LINE_MAX {
@@ -61,8 +75,8 @@ async fn tokens_go_to_those_who_came_first_and_the_line_is_bounded() {
     assert_eq!(gate.snapshot().in_flight, LINE_MAX, "the others wait in the line of their bucket");
     while passed.lock().unwrap().len() < 3 * LINE_MAX {
         if let Some(ask) = serve(&core) {
-            assert_eq!(ask.refund, 0);
-            grant(&core, ask, ask.spend);
+            assert!(ask.refunds.is_empty());
+            grant(&core, &ask, ask.spend);
         }
         settle().await;
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -73,6 +87,7 @@ async fn tokens_go_to_those_who_came_first_and_the_line_is_bounded() {
 #[tokio::test(start_paused = true)]
 async fn who_goes_away_leaves_the_token_to_the_next() {
     let (gate, core) = shared();
+    learn(&gate, &core).await;
     let asked = request();
     let first = tokio::time::timeout(Duration::from_millis(5), gate.pass(&asked));
     assert!(first.await.is_err(), "nobody has served it");
@@ -80,12 +95,15 @@ async fn who_goes_away_leaves_the_token_to_the_next() {
     let (second, ()) = tokio::join!(second, async {
         settle().await;
         let ask = serve(&core).unwrap();
-        assert_eq!(ask, Ask { spend: 1, refund: 0 });
-        grant(&core, ask, 1);
+        assert_eq!((ask.spend, ask.refunds.len()), (1, 0));
+        grant(&core, &ask, 1);
         assert_eq!(serve(&core), None);
     });
     drop(second.unwrap());
-    assert_eq!(serve(&core), Some(Ask { spend: 0, refund: 1 }), "what was not sent goes back");
+    let ask = serve(&core).unwrap();
+    assert_eq!(ask.spend, 0);
+    assert!(ask.refunds.iter().all(|&(_, count)| count == 1), "what was not sent goes back");
+    assert!(!ask.refunds.is_empty());
     assert_eq!(gate.snapshot().in_flight, 0);
 }
 
@@ -97,12 +115,12 @@ async fn who_cannot_wait_is_told_when_there_is_more() {
     let (refused, ()) = tokio::join!(strict.pass(&asked), async {
         settle().await;
         let ask = serve(&core).unwrap();
-        grant(&core, ask, 0);
+        grant(&core, &ask, 0);
         assert_eq!(serve(&core), None);
     });
     let Err(Refused::Limited(limited)) = refused else { panic!("there was no token") };
     assert_eq!((limited.reason, &*limited.bucket), (Reason::Deadline, "all"));
-    assert_eq!(limited.retry_in, Nanos::new(20_000_000));
+    assert_eq!(limited.retry_in, Nanos::new(8_000_000), "it is asked again then");
     assert_eq!(gate.snapshot().in_flight, 0);
 }
 
@@ -132,7 +150,7 @@ async fn while_the_server_is_away_the_own_share_is_sent_after_a_quiet_time() {
         loop {
             if let Some(ask) = serve(&core) {
                 let asked = core.now();
-                core.heard(ask, Err(DeskError::Late), asked);
+                core.heard(&ask, Err(DeskError::Late), asked);
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -67,6 +68,18 @@ impl Api {
         let at = |ms: u64| self.book.began.after(Nanos::new(u128::from(ms) * 1_000_000));
         let seen = self.book.seen.lock().unwrap();
         seen.accepted.iter().filter(|&&it| it >= at(from_ms) && it < at(to_ms)).count()
+    }
+
+    /// How much of what it allows was used from a moment on: by how long each request came after
+    /// the one fifty before it, so that it does not matter whether they come all at once.
+    pub(crate) fn used_percent(&self, from_ms: u64) -> f64 {
+        let from = self.book.began.after(Nanos::new(u128::from(from_ms) * 1_000_000));
+        let seen = self.book.seen.lock().unwrap();
+        let counted = &seen.accepted[seen.accepted.partition_point(|&at| at < from)..];
+        let windows = (counted.len() - 1) / LIMIT;
+        let took = counted[windows * LIMIT].since(counted[0]);
+        let least = Nanos::new(WINDOW.get() * u128::try_from(windows).unwrap());
+        Duration::from(least).as_secs_f64() / Duration::from(took).as_secs_f64() * 100.0
     }
 
     pub(crate) fn refused(&self) -> usize {

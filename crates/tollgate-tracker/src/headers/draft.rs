@@ -1,5 +1,7 @@
 //! What is known of a budget while its response is being read.
 
+use std::mem;
+
 use smallvec::SmallVec;
 use tollgate::Nanos;
 
@@ -20,6 +22,8 @@ pub(super) struct Draft<'h> {
     pub(super) used: Option<u64>,
     /// `Reset-After`, which beats the others.
     pub(super) reset_after: Option<Span>,
+    /// The last `Reset`, as it is written: where there is a `Reset-After`, it need not be read.
+    pub(super) reset_text: &'h [u8],
     /// A reset that is a length.
     pub(super) reset_in: Option<Span>,
     /// A reset that is a point.
@@ -36,6 +40,7 @@ impl<'h> Draft<'h> {
             remaining: None,
             used: None,
             reset_after: None,
+            reset_text: &[],
             reset_in: None,
             reset_at: None,
             window: None,
@@ -48,11 +53,10 @@ impl<'h> Draft<'h> {
             Part::Limit => lower(&mut self.limit, read_count(value)),
             Part::Remaining => lower(&mut self.remaining, read_count(value)),
             Part::Used => self.used = self.used.max(read_count(value)),
-            Part::Reset => match span::read_reset(value) {
-                Some(When::After(length)) => lengthen(&mut self.reset_in, Some(length)),
-                Some(When::At(point)) => lengthen(&mut self.reset_at, Some(point)),
-                None => {}
-            },
+            Part::Reset => {
+                let earlier = mem::replace(&mut self.reset_text, value);
+                self.read_reset(earlier);
+            }
             Part::ResetAfter => match span::read_wait(value, span::SECOND) {
                 Some(When::After(length)) => lengthen(&mut self.reset_after, Some(length)),
                 Some(When::At(_)) | None => {}
@@ -62,6 +66,17 @@ impl<'h> Draft<'h> {
                 self.window = self.window.max(window);
             }
             Part::UsedOfLimit => self.hear_used_of_limit(value),
+        }
+    }
+
+    fn read_reset(&mut self, text: &[u8]) {
+        if text.is_empty() {
+            return;
+        }
+        match span::read_reset(text) {
+            Some(When::After(length)) => lengthen(&mut self.reset_in, Some(length)),
+            Some(When::At(point)) => lengthen(&mut self.reset_at, Some(point)),
+            None => {}
         }
     }
 
@@ -79,6 +94,7 @@ impl<'h> Draft<'h> {
         lower(&mut self.remaining, other.remaining);
         self.used = self.used.max(other.used);
         lengthen(&mut self.reset_after, other.reset_after);
+        self.read_reset(other.reset_text);
         lengthen(&mut self.reset_in, other.reset_in);
         lengthen(&mut self.reset_at, other.reset_at);
         self.window = self.window.max(other.window);
@@ -103,9 +119,10 @@ impl<'h> Draft<'h> {
         // Who does not know what is counted can still see that nothing is left.
         let unit = self.unit.or((remaining == Some(0)).then_some(Unit::Requests))?;
         let reset = self.reset_after.or_else(|| {
-            let mut longest = self.reset_in;
-            lengthen(&mut longest, self.reset_at.map(|point| point.since(start())));
-            longest
+            let mut said = *self;
+            said.read_reset(self.reset_text);
+            lengthen(&mut said.reset_in, said.reset_at.map(|point| point.since(start())));
+            said.reset_in
         });
         let reset_in = reset.map(Span::wait);
         if self.limit.is_none() && remaining.is_none() && reset_in.is_none() {
@@ -162,13 +179,13 @@ impl<'h> Drafts<'h> {
     }
 
     /// The strictest, in the order in which they were heard of.
-    pub(super) fn into_strictest(mut self) -> SmallVec<[Draft<'h>; 2]> {
+    pub(super) fn strictest(&mut self) -> &[Draft<'h>] {
         while self.all.len() > BUDGETS_MAX {
             let laxest = self.all.iter().enumerate().max_by_key(|(_, it)| it.strictness());
             let Some((place, _)) = laxest else { break };
             self.all.remove(place);
         }
-        self.all
+        &self.all
     }
 
     fn place(&self, name: &str) -> Option<usize> {
@@ -192,9 +209,13 @@ pub(super) fn lengthen(known: &mut Option<Span>, said: Option<Span>) {
 
 /// A count, rounded down; of a list of counts, the smallest.
 fn read_count(value: &[u8]) -> Option<u64> {
-    if let Some(number) = number::read(value) {
-        return Some(number.count());
+    if let Some(count) = number::read_count(value) {
+        return Some(count);
     }
+    read_counts(value)
+}
+
+fn read_counts(value: &[u8]) -> Option<u64> {
     let mut count = None;
     let read = list::each_member(value, |member| {
         let Bare::Number(number) = member.item else { return Err(list::Malformed) };

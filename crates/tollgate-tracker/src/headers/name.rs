@@ -80,8 +80,7 @@ static GROUPS: [Group; 18] = [
 static APP_DAY: Group = each("app-24hour", 86_400);
 static USER_DAY: Group = each("user-24hour", 86_400);
 
-const X_PREFIXES: [&str; 4] =
-    ["x-ratelimit-", "x-rate-limit-", "x-hubspot-ratelimit-", "x-sib-ratelimit-"];
+const RARE_PREFIXES: [&str; 3] = ["x-rate-limit-", "x-hubspot-ratelimit-", "x-sib-ratelimit-"];
 const DAY_PREFIXES: [(&str, &Group); 2] =
     [("x-app-limit-24hour-", &APP_DAY), ("x-user-limit-24hour-", &USER_DAY)];
 
@@ -93,7 +92,10 @@ impl Field {
             b'x' => of_x(name),
             b'r' => of_r(name),
             b'a' if is(name, "age") => Some(Self::Age),
-            b'a' => by_group(behind(name, "anthropic-ratelimit-")?),
+            b'a' => {
+                let suffix = behind(name, "anthropic-")?;
+                by_group(behind(suffix, "ratelimit-").unwrap_or(suffix))
+            }
             b'b' => of_lists(behind(name, "beta-")?),
             b'd' => is(name, "date").then_some(Self::Date),
             _ => None,
@@ -102,8 +104,14 @@ impl Field {
 }
 
 fn of_x(name: &str) -> Option<Field> {
-    // The usual prefixes go on with `r`; everything else that begins with an x is rarer.
-    if let Some(suffix) = X_PREFIXES.iter().find_map(|prefix| behind(name, prefix)) {
+    match behind(name, "x-ratelimit-") {
+        Some(suffix) => of_suffix(suffix),
+        None => of_rare_x(name),
+    }
+}
+
+fn of_rare_x(name: &str) -> Option<Field> {
+    if let Some(suffix) = RARE_PREFIXES.iter().find_map(|prefix| behind(name, prefix)) {
         return of_suffix(suffix);
     }
     if let Some((suffix, group)) =
@@ -153,6 +161,7 @@ fn of_suffix(suffix: &str) -> Option<Field> {
     }
 }
 
+#[inline]
 fn part(name: &str) -> Option<Part> {
     match name.len() {
         3 if is(name, "max") => Some(Part::Limit),
@@ -180,11 +189,14 @@ fn by_group(suffix: &str) -> Option<Field> {
     first().and_then(known).or_else(|| last().and_then(known)).or_else(alone)
 }
 
+/// Most names come in lower case, and whole words are compared faster than letters.
+#[inline(always)]
 fn is(name: &str, other: &str) -> bool {
-    name.eq_ignore_ascii_case(other)
+    name == other || name.eq_ignore_ascii_case(other)
 }
 
 /// What is behind `prefix`.
+#[inline(always)]
 fn behind<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     let (start, rest) = name.split_at_checked(prefix.len())?;
     is(start, prefix).then_some(rest)

@@ -134,25 +134,42 @@ impl<'h> Draft<'h> {
 }
 
 /// The budgets of one response, each once.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Drafts<'h> {
-    all: SmallVec<[Draft<'h>; 2]>,
+    /// The one of a dialect with one, which is what most responses have.
+    only: Draft<'h>,
+    others: SmallVec<[Draft<'h>; 2]>,
+}
+
+impl Default for Drafts<'_> {
+    fn default() -> Self {
+        Self { only: Draft::new(ONLY.name, ONLY.unit), others: SmallVec::new() }
+    }
 }
 
 impl<'h> Drafts<'h> {
     /// The budget that the name of a field speaks of. There are as many as there are such names.
+    #[inline]
     pub(super) fn of(&mut self, group: &'static Group) -> &mut Draft<'h> {
-        let place = self.place(group.name).unwrap_or_else(|| {
+        if group.name.is_empty() { &mut self.only } else { self.other(group) }
+    }
+
+    fn other(&mut self, group: &'static Group) -> &mut Draft<'h> {
+        let known = self.others.iter().position(|draft| draft.name == group.name);
+        let place = known.unwrap_or_else(|| {
             let draft = Draft { window: group.window, ..Draft::new(group.name, group.unit) };
-            self.all.push(draft);
-            self.all.len().saturating_sub(1)
+            self.others.push(draft);
+            self.others.len().saturating_sub(1)
         });
         #[expect(clippy::indexing_slicing, reason = "it was found, or pushed, just before")]
-        &mut self.all[place]
+        &mut self.others[place]
     }
 
     pub(super) fn named(&mut self, name: &str) -> Option<&mut Draft<'h>> {
-        self.all.iter_mut().find(|draft| draft.name == name)
+        if name.is_empty() {
+            return Some(&mut self.only);
+        }
+        self.others.iter_mut().find(|draft| draft.name == name)
     }
 
     /// Adds a budget of a list, which may be long: where there are [`BUDGETS_MAX`], the least
@@ -161,10 +178,10 @@ impl<'h> Drafts<'h> {
         if let Some(known) = self.named(draft.name) {
             return known.merge(draft);
         }
-        if self.all.len() < BUDGETS_MAX {
-            return self.all.push(*draft);
+        if self.others.len() < BUDGETS_MAX {
+            return self.others.push(*draft);
         }
-        let laxest = self.all.iter_mut().max_by_key(|draft| draft.strictness());
+        let laxest = self.others.iter_mut().max_by_key(|draft| draft.strictness());
         if let Some(laxest) = laxest.filter(|laxest| draft.strictness() < laxest.strictness()) {
             *laxest = *draft;
         }
@@ -172,24 +189,23 @@ impl<'h> Drafts<'h> {
 
     /// Gives the one budget of a dialect with one its name.
     pub(super) fn rename_only(&mut self, name: &'h str) {
-        if let Some(place) = self.place(ONLY.name) {
-            let draft = self.all.remove(place);
-            self.add(&Draft { name, ..draft });
+        let only = mem::replace(&mut self.only, Draft::new(ONLY.name, ONLY.unit));
+        match self.named(name) {
+            Some(known) => known.merge(&only),
+            None => self.only = Draft { name, ..only },
         }
     }
 
-    /// The strictest, in the order in which they were heard of.
-    pub(super) fn strictest(&mut self) -> &[Draft<'h>] {
-        while self.all.len() > BUDGETS_MAX {
-            let laxest = self.all.iter().enumerate().max_by_key(|(_, it)| it.strictness());
+    /// What is told of each, the only one first; of too many, the strictest. `start` is when the
+    /// response was sent.
+    pub(super) fn tell(&mut self, start: impl Fn() -> u128, to: &mut SmallVec<[Told<'h>; 2]>) {
+        to.extend(self.only.told(&start));
+        while self.others.len().saturating_add(to.len()) > BUDGETS_MAX {
+            let laxest = self.others.iter().enumerate().max_by_key(|(_, it)| it.strictness());
             let Some((place, _)) = laxest else { break };
-            self.all.remove(place);
+            self.others.remove(place);
         }
-        &self.all
-    }
-
-    fn place(&self, name: &str) -> Option<usize> {
-        self.all.iter().position(|draft| draft.name == name)
+        to.extend(self.others.iter().filter_map(|draft| draft.told(&start)));
     }
 }
 

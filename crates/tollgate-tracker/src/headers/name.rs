@@ -87,7 +87,15 @@ const DAY_PREFIXES: [(&str, &Group); 2] =
 impl Field {
     /// The field that has this name. Most fields of a response are none of ours, and are told by
     /// their first letter.
+    #[inline]
     pub(super) fn named(name: &str) -> Option<Self> {
+        match name.as_bytes().first()? | 0x20 {
+            b'x' | b'r' | b'a' | b'b' | b'd' => Self::named_alike(name),
+            _ => None,
+        }
+    }
+
+    fn named_alike(name: &str) -> Option<Self> {
         match name.as_bytes().first()? | 0x20 {
             b'x' => of_x(name),
             b'r' => of_r(name),
@@ -190,13 +198,13 @@ fn by_group(suffix: &str) -> Option<Field> {
 }
 
 /// Most names come in lower case, and whole words are compared faster than letters.
-#[inline(always)]
+#[inline]
 fn is(name: &str, other: &str) -> bool {
     name == other || name.eq_ignore_ascii_case(other)
 }
 
 /// What is behind `prefix`.
-#[inline(always)]
+#[inline]
 fn behind<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     let (start, rest) = name.split_at_checked(prefix.len())?;
     is(start, prefix).then_some(rest)

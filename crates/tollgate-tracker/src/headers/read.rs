@@ -102,9 +102,7 @@ impl<'h> Reader<'h> {
         }
         let start = || sent_at(&self.dates, now);
         said.retry_after = self.retry_after(start);
-        for draft in self.drafts.strictest() {
-            said.budgets.extend(draft.told(start));
-        }
+        self.drafts.tell(start, &mut said.budgets);
         (said.bucket, said.global, said.scope) = (self.bucket, self.is_global, self.scope);
     }
 

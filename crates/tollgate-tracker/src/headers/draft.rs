@@ -32,6 +32,7 @@ pub(super) struct Draft<'h> {
 }
 
 impl<'h> Draft<'h> {
+    #[inline]
     pub(super) fn new(name: &'h str, unit: Option<Unit>) -> Self {
         Self {
             name,
@@ -142,6 +143,7 @@ pub(super) struct Drafts<'h> {
 }
 
 impl Default for Drafts<'_> {
+    #[inline]
     fn default() -> Self {
         Self { only: Draft::new(ONLY.name, ONLY.unit), others: SmallVec::new() }
     }
@@ -199,7 +201,9 @@ impl<'h> Drafts<'h> {
     /// What is told of each, the only one first; of too many, the strictest. `start` is when the
     /// response was sent.
     pub(super) fn tell(&mut self, start: impl Fn() -> u128, to: &mut SmallVec<[Told<'h>; 2]>) {
-        to.extend(self.only.told(&start));
+        if let Some(told) = self.only.told(&start) {
+            to.push(told);
+        }
         while self.others.len().saturating_add(to.len()) > BUDGETS_MAX {
             let laxest = self.others.iter().enumerate().max_by_key(|(_, it)| it.strictness());
             let Some((place, _)) = laxest else { break };

@@ -111,6 +111,7 @@ impl Field {
     }
 }
 
+#[inline]
 fn of_x(name: &str) -> Option<Field> {
     match behind(name, "x-ratelimit-") {
         Some(suffix) => of_suffix(suffix),
@@ -154,6 +155,7 @@ fn of_lists(name: &str) -> Option<Field> {
 }
 
 /// What is behind a prefix that says that the field is about limits.
+#[inline]
 fn of_suffix(suffix: &str) -> Option<Field> {
     if let Some(part) = part(suffix) {
         return Some(Field::Of(&ONLY, part));

@@ -2,7 +2,7 @@
 
 use tollgate::{Moment, Nanos};
 
-use super::{Body, BodyUnit, InvalidMax, Pace, Profile, Refill, RouteWriter, is_identifier};
+use super::{Body, BodyUnit, InvalidMax, Pace, Profile, Refill, RouteWriter, is_identifier, is_number};
 use crate::request::Request;
 
 pub(super) const PROFILE: Profile = Profile {
@@ -105,10 +105,6 @@ fn write_majors<'p>(parts: &'p [&'p str], route: &mut RouteWriter<'_>) -> &'p [&
 
 fn is_version(segment: &str) -> bool {
     segment.strip_prefix('v').is_some_and(is_number)
-}
-
-fn is_number(segment: &str) -> bool {
-    !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether an identifier was made long ago: it begins with when that was.

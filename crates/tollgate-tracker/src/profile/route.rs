@@ -13,7 +13,7 @@ const SEED: u64 = 0x7011_6a7e;
 
 /// What a profile's route function writes into: the pieces that tell routes apart.
 ///
-/// The pieces are hashed, and where somebody wants to read the name of the bucket, also written
+/// The pieces are hashed, each with its length, so that "ab", "c" is not "a", "bc"; and where somebody wants to read the name of the bucket, also written
 /// down. Nothing is allocated otherwise.
 pub struct RouteWriter<'n> {
     key: FoldHasher<'static>,
@@ -61,20 +61,19 @@ impl<'n> RouteWriter<'n> {
 
     /// A piece that tells routes apart.
     pub fn piece(&mut self, piece: &str) {
-        hash(&mut self.key, piece);
+        self.key.write(piece.as_bytes());
         self.write(piece);
     }
 
     /// A piece that also keeps buckets apart to which the server gives the same name.
     pub fn major(&mut self, piece: &str) {
-        hash(&mut self.major, piece);
-        self.piece(piece);
+        self.separate(piece);
+        self.write(piece);
     }
 
     /// Like [`major`](Self::major), but nobody may read it.
     pub fn secret(&mut self, piece: &str) {
-        hash(&mut self.major, piece);
-        hash(&mut self.key, piece);
+        self.separate(piece);
         self.write(":token");
     }
 
@@ -108,7 +107,21 @@ impl<'n> RouteWriter<'n> {
         Route { key, home, major: self.major.finish(), exempt: self.exempt }
     }
 
+    /// What tells buckets apart tells routes apart; so it is hashed once for both.
+    fn separate(&mut self, piece: &str) {
+        self.major.write(piece.as_bytes());
+        self.key.write(&self.major.finish().to_le_bytes());
+    }
+
+    #[inline]
     fn write(&mut self, piece: &str) {
+        if self.name.is_some() {
+            self.write_down(piece);
+        }
+    }
+
+    #[cold]
+    fn write_down(&mut self, piece: &str) {
         let Some(name) = &mut self.name else { return };
         if name.len() + piece.len() < NAME_BYTES_MAX {
             let gap = if name.is_empty() { "" } else { "/" };
@@ -124,10 +137,4 @@ impl std::fmt::Debug for RouteWriter<'_> {
         all.field("name", &self.name).field("exempt", &self.exempt).field("alone", &self.alone);
         all.finish_non_exhaustive()
     }
-}
-
-/// Each piece is closed with a byte that is in no text, so that "ab", "c" is not "a", "bc".
-fn hash(hasher: &mut FoldHasher<'static>, piece: &str) {
-    hasher.write(piece.as_bytes());
-    hasher.write_u8(0xff);
 }

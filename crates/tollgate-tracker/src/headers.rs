@@ -38,4 +38,5 @@ mod tests;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzz::fuzz_one;
 pub use read::read;
+pub(crate) use read::read_into;
 pub use said::{BUDGETS_MAX, Said, Scope, Told, Unit, WAIT_MAX, Wait};

@@ -90,12 +90,27 @@ impl Field {
     #[inline]
     pub(super) fn named(name: &str) -> Option<Self> {
         match name.as_bytes().first()? | 0x20 {
-            b'x' | b'r' | b'a' | b'b' | b'd' => Self::named_alike(name),
+            b'x' | b'r' | b'a' | b'b' | b'd' => Self::usual(name).or_else(|| Self::rare(name)),
             _ => None,
         }
     }
 
-    fn named_alike(name: &str) -> Option<Self> {
+    /// The fields that most responses have, named as most servers write them: comparing whole names
+    /// is several times as quick as taking them apart.
+    #[inline]
+    fn usual(name: &str) -> Option<Self> {
+        match name {
+            "date" => Some(Self::Date),
+            "x-ratelimit-limit" => Some(Self::Of(&ONLY, Part::Limit)),
+            "x-ratelimit-remaining" => Some(Self::Of(&ONLY, Part::Remaining)),
+            "x-ratelimit-reset" => Some(Self::Of(&ONLY, Part::Reset)),
+            "x-ratelimit-reset-after" => Some(Self::Of(&ONLY, Part::ResetAfter)),
+            "x-ratelimit-bucket" => Some(Self::Bucket),
+            _ => None,
+        }
+    }
+
+    fn rare(name: &str) -> Option<Self> {
         match name.as_bytes().first()? | 0x20 {
             b'x' => of_x(name),
             b'r' => of_r(name),

@@ -54,6 +54,7 @@ pub(super) fn read_count(text: &[u8]) -> Option<u64> {
 
 /// The number that `text` is. There is no sign: a negative count or length says nothing, and
 /// servers use it to say so.
+#[inline]
 pub(super) fn read(text: &[u8]) -> Option<Number> {
     match read_leading(text)? {
         (number, []) => Some(number),
@@ -63,6 +64,7 @@ pub(super) fn read(text: &[u8]) -> Option<Number> {
 }
 
 /// The number that `text` begins with, and what is behind it.
+#[inline]
 pub(super) fn read_leading(text: &[u8]) -> Option<(Number, &[u8])> {
     let (whole, mut rest) = read_digits(text)?;
     let mut billionths = 0;

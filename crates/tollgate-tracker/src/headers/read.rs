@@ -29,15 +29,24 @@ type Lines<'h> = SmallVec<[&'h [u8]; 1]>;
 /// assert_eq!(said.budgets[0].reset_in.unwrap().length, Nanos::new(1_250_000_000));
 /// ```
 pub fn read<'h>(fields: impl Iterator<Item = (&'h str, &'h [u8])>, now: Moment) -> Said<'h> {
-    let mut reader = Reader::default();
     let mut said = Said::default();
+    read_into(&mut said, fields, now);
+    said
+}
+
+/// The same, for who need not move what was read.
+pub(crate) fn read_into<'h>(
+    said: &mut Said<'h>,
+    fields: impl Iterator<Item = (&'h str, &'h [u8])>,
+    now: Moment,
+) {
+    let mut reader = Reader::default();
     for (name, value) in fields {
         if let Some(field) = Field::named(name) {
             reader.hear(field, value.trim_ascii());
         }
     }
-    reader.finish(now, &mut said);
-    said
+    reader.finish(now, said);
 }
 
 #[derive(Default)]

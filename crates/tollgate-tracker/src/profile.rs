@@ -222,7 +222,16 @@ fn is_identifier(segment: &str) -> bool {
 }
 
 fn is_number(segment: &str) -> bool {
-    !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_digit())
+    let (words, rest) = segment.as_bytes().as_chunks::<8>();
+    !segment.is_empty()
+        && words.iter().all(|word| are_digits(u64::from_le_bytes(*word)))
+        && rest.iter().all(u8::is_ascii_digit)
+}
+
+/// Digits are 0x30 to 0x39: six more is still below 0x40.
+const fn are_digits(word: u64) -> bool {
+    let high = each(0xf0);
+    word & high == each(0x30) && word.wrapping_add(each(6)) & high == each(0x30)
 }
 
 #[cfg(test)]

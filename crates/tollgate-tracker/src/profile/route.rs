@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, Hasher as _};
 
-use foldhash::fast::{FixedState, FoldHasher};
+use foldhash::fast::FixedState;
 use tollgate::Moment;
 
 /// The longest name of a bucket; the rest is left out.
@@ -13,11 +13,11 @@ const SEED: u64 = 0x7011_6a7e;
 
 /// What a profile's route function writes into: the pieces that tell routes apart.
 ///
-/// The pieces are hashed, each with its length, so that "ab", "c" is not "a", "bc"; and where somebody wants to read the name of the bucket, also written
+/// The pieces are hashed, and where somebody wants to read the name of the bucket, also written
 /// down. Nothing is allocated otherwise.
 pub struct RouteWriter<'n> {
-    key: FoldHasher<'static>,
-    major: FoldHasher<'static>,
+    key: u64,
+    major: u64,
     home: Option<u64>,
     exempt: bool,
     alone: bool,
@@ -40,18 +40,13 @@ pub(crate) struct Route {
 impl Route {
     /// The key of the bucket that the server calls `name`.
     pub(crate) fn named(&self, name: &str) -> u64 {
-        let mut hasher = STATE.build_hasher();
-        hasher.write_u64(self.major);
-        hasher.write(name.as_bytes());
-        hasher.finish()
+        hash(self.major, name.as_bytes())
     }
 }
 
-const STATE: FixedState = FixedState::with_seed(SEED);
-
 impl<'n> RouteWriter<'n> {
     pub(crate) fn new(group: &str, now: Moment, name: Option<&'n mut String>) -> Self {
-        let (key, major) = (STATE.build_hasher(), STATE.build_hasher());
+        let (key, major) = (SEED, SEED);
         let mut new = Self { key, major, home: None, exempt: false, alone: false, now, name };
         if !group.is_empty() {
             new.major(group);
@@ -61,7 +56,7 @@ impl<'n> RouteWriter<'n> {
 
     /// A piece that tells routes apart.
     pub fn piece(&mut self, piece: &str) {
-        self.key.write(piece.as_bytes());
+        self.key = hash(self.key, piece.as_bytes());
         self.write(piece);
     }
 
@@ -80,7 +75,7 @@ impl<'n> RouteWriter<'n> {
     /// All that have the same pieces up to here share a budget until the server names others.
     /// Without it each route has its own.
     pub fn shares(&mut self) {
-        self.home = Some(self.key.finish());
+        self.home = Some(self.key);
     }
 
     /// The limit on all requests does not count it.
@@ -98,19 +93,16 @@ impl<'n> RouteWriter<'n> {
         self.now
     }
 
-    pub(crate) fn finish(mut self) -> Route {
-        let key = self.key.finish();
-        if self.alone {
-            self.major.write_u64(key);
-        }
-        let home = self.home.unwrap_or(key);
-        Route { key, home, major: self.major.finish(), exempt: self.exempt }
+    pub(crate) fn finish(&self) -> Route {
+        let key = self.key;
+        let major = if self.alone { hash(self.major, &key.to_le_bytes()) } else { self.major };
+        Route { key, home: self.home.unwrap_or(key), major, exempt: self.exempt }
     }
 
     /// What tells buckets apart tells routes apart; so it is hashed once for both.
     fn separate(&mut self, piece: &str) {
-        self.major.write(piece.as_bytes());
-        self.key.write(&self.major.finish().to_le_bytes());
+        self.major = hash(self.major, piece.as_bytes());
+        self.key = hash(self.key, &self.major.to_le_bytes());
     }
 
     #[inline]
@@ -137,4 +129,13 @@ impl std::fmt::Debug for RouteWriter<'_> {
         all.field("name", &self.name).field("exempt", &self.exempt).field("alone", &self.alone);
         all.finish_non_exhaustive()
     }
+}
+
+/// The hash of what was hashed before and a piece behind it. The piece's length is in it, so that
+/// "ab", "c" is not "a", "bc".
+#[inline]
+fn hash(before: u64, piece: &[u8]) -> u64 {
+    let mut hasher = FixedState::with_seed(before).build_hasher();
+    hasher.write(piece);
+    hasher.finish()
 }

@@ -49,6 +49,7 @@ impl<'h> Draft<'h> {
     }
 
     /// Notes one field. What is malformed is ignored.
+    #[inline]
     pub(super) fn hear(&mut self, part: Part, value: &'h [u8]) {
         match part {
             Part::Limit => lower(&mut self.limit, read_count(value)),
@@ -228,6 +229,7 @@ pub(super) fn lengthen(known: &mut Option<Span>, said: Option<Span>) {
 }
 
 /// A count, rounded down; of a list of counts, the smallest.
+#[inline]
 fn read_count(value: &[u8]) -> Option<u64> {
     if let Some(count) = number::read_count(value) {
         return Some(count);

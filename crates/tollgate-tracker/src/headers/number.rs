@@ -95,16 +95,24 @@ fn read_digits(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
 /// The fraction that `text` begins with, in billionths, rounded up.
 fn read_fraction(text: &[u8]) -> Option<(u32, &[u8])> {
     let (mut value, mut unit, mut rest) = (0_u32, BILLION, text);
-    let mut is_more = false;
     while let [digit @ b'0'..=b'9', behind @ ..] = rest {
-        let digit = u32::from(digit & 0xf);
+        if unit == 1 {
+            return Some(round_up(value, rest));
+        }
         unit /= 10;
-        is_more |= unit == 0 && digit > 0;
-        value = value.saturating_add(digit.saturating_mul(unit));
+        value = value.wrapping_add(u32::from(digit & 0xf).wrapping_mul(unit));
         rest = behind;
     }
-    let value = value.saturating_add(is_more.into());
-    (rest.len() < text.len()).then_some((value, rest))
+    (unit < BILLION).then_some((value, rest))
+}
+
+/// Rounds a fraction up by the digits that are behind its billionths.
+#[cold]
+fn round_up(billionths: u32, text: &[u8]) -> (u32, &[u8]) {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = text.split_at(digits);
+    let is_more = digits.iter().any(|digit| *digit != b'0');
+    (billionths.saturating_add(is_more.into()), rest)
 }
 
 /// A number with an exponent, as some languages print what is very large.

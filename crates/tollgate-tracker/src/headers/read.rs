@@ -43,10 +43,19 @@ pub(crate) fn read_into<'h>(
     let mut reader = Reader::default();
     for (name, value) in fields {
         if let Some(field) = Field::named(name) {
-            reader.hear(field, value.trim_ascii());
+            reader.hear(field, trim(value));
         }
     }
     reader.finish(now, said);
+}
+
+/// Without spaces around it, which most values do not have.
+#[inline]
+fn trim(value: &[u8]) -> &[u8] {
+    match value {
+        [b'!'..=b'~', .., b'!'..=b'~'] | [b'0'..=b'9'] => value,
+        _ => value.trim_ascii(),
+    }
 }
 
 #[derive(Default)]
@@ -67,6 +76,7 @@ struct Reader<'h> {
 }
 
 impl<'h> Reader<'h> {
+    #[inline]
     fn hear(&mut self, field: Field, value: &'h [u8]) {
         match field {
             Field::Of(group, Part::Limit) if group.name.is_empty() => {

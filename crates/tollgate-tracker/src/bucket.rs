@@ -20,7 +20,8 @@ pub(crate) struct Bucket {
     /// When it got that name. Responses to requests sent before may speak of another.
     pub(crate) named_at: Moment,
     knowledge: Knowledge,
-    pub(crate) budgets: SmallVec<[Budget; 2]>,
+    /// Mostly one.
+    pub(crate) budgets: SmallVec<[Budget; 1]>,
     pub(crate) in_flight: Load,
     pub(crate) block: Option<Block>,
     /// Refusals one after the other that did not say for how long.
@@ -158,11 +159,7 @@ impl Bucket {
         refill: Refill,
         heard: &Heard,
     ) {
-        for budget in &mut self.budgets {
-            if !told.iter().any(|told| budget.is(told)) {
-                budget.spend(costs.of(budget.unit), heard);
-            }
-        }
+        let mut learnt = 0;
         for told in told.iter().filter(|told| told.remaining.or(told.limit).is_some()) {
             let known = self.budgets.iter().position(|budget| budget.is(told));
             let index = known.unwrap_or(self.budgets.len());
@@ -175,6 +172,15 @@ impl Bucket {
             }
             let in_flight = self.in_flight.of(told.unit);
             self.budgets[index].learn(told, costs.of(told.unit), in_flight, heard);
+            learnt += 1;
+        }
+        // Mostly a response speaks of all of them.
+        if learnt < self.budgets.len() {
+            for budget in &mut self.budgets {
+                if !told.iter().any(|told| budget.is(told)) {
+                    budget.spend(costs.of(budget.unit), heard);
+                }
+            }
         }
     }
 

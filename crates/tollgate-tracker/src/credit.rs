@@ -84,7 +84,8 @@ impl Credit {
         // The more they differ, and the fewer were seen, the more likely is one that is shorter
         // than all of them.
         let spread = self.usual.saturating_sub(shortest);
-        let doubt = (spread.saturating_mul(SAMPLES_MANY) / u64::from(samples)).max(spread / 2);
+        let samples = u64::from(samples).min(2 * SAMPLES_MANY);
+        let doubt = spread.saturating_mul(SAMPLES_MANY) / samples;
         let careful = shortest.saturating_sub(doubt).min(shortest / 100 * PERCENT_MAX);
         Nanos::new(careful.into()).min(CREDIT_MAX)
     }

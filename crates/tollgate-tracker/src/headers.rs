@@ -22,6 +22,9 @@
 #![warn(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
 mod draft;
+pub mod format;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzz;
 mod list;
 mod name;
 mod number;
@@ -29,6 +32,11 @@ mod policies;
 mod read;
 mod said;
 mod span;
+#[cfg(test)]
+mod tests;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub use fuzz::fuzz_one;
 pub use read::read;
+pub(crate) use read::read_into;
 pub use said::{BUDGETS_MAX, Said, Scope, Told, Unit, WAIT_MAX, Wait};

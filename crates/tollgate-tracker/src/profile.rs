@@ -163,7 +163,7 @@ fn segments(path: &str) -> Segments<'_> {
     Segments { rest: path }
 }
 
-/// Goes through a path once, byte by byte: it is walked for every request.
+/// Goes through a path once: it is walked for every request.
 #[derive(Clone, Debug)]
 struct Segments<'p> {
     rest: &'p str,
@@ -175,8 +175,7 @@ impl<'p> Iterator for Segments<'p> {
     #[inline]
     fn next(&mut self) -> Option<&'p str> {
         while !self.rest.is_empty() {
-            let end = self.rest.bytes().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
-            let (segment, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+            let (segment, rest) = self.rest.split_at(segment_end(self.rest.as_bytes()));
             self.rest = rest.strip_prefix('/').unwrap_or_default();
             if !segment.is_empty() {
                 return Some(segment);
@@ -186,13 +185,53 @@ impl<'p> Iterator for Segments<'p> {
     }
 }
 
+/// Where the first part of a path ends. Eight bytes are looked at together, which is several times
+/// as quick as one by one.
+fn segment_end(path: &[u8]) -> usize {
+    let (words, rest) = path.as_chunks::<8>();
+    for (word, at) in words.iter().zip((0..).step_by(8)) {
+        let word = u64::from_le_bytes(*word);
+        // `/` and `?` differ in one bit.
+        let ends = zero_bytes((word | each(0x10)) ^ each(b'?')) | zero_bytes(word ^ each(b'#'));
+        if ends != 0 {
+            return at + ends.trailing_zeros() as usize / 8;
+        }
+    }
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+    path.len() - rest.len() + end.unwrap_or(rest.len())
+}
+
+const fn each(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
+/// Has the highest bit set of the first byte that is zero, and no bit below it.
+const fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(each(1)) & !word & each(0x80)
+}
+
 /// Whether a part of a path looks as if it named one of many things: a number, or something with
 /// digits that is as long as a hash or an UUID.
 fn is_identifier(segment: &str) -> bool {
     const LONG: usize = 16;
-    let bytes = segment.as_bytes();
-    let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
-    digits == bytes.len() || digits > 0 && bytes.len() >= LONG
+    if segment.len() < LONG {
+        is_number(segment)
+    } else {
+        segment.bytes().any(|byte| byte.is_ascii_digit())
+    }
+}
+
+fn is_number(segment: &str) -> bool {
+    let (words, rest) = segment.as_bytes().as_chunks::<8>();
+    !segment.is_empty()
+        && words.iter().all(|word| are_digits(u64::from_le_bytes(*word)))
+        && rest.iter().all(u8::is_ascii_digit)
+}
+
+/// Digits are 0x30 to 0x39: six more is still below 0x40.
+const fn are_digits(word: u64) -> bool {
+    let high = each(0xf0);
+    word & high == each(0x30) && word.wrapping_add(each(6)) & high == each(0x30)
 }
 
 #[cfg(test)]

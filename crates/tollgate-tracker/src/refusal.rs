@@ -42,10 +42,6 @@ pub(crate) fn refusal(
     said: &Said<'_>,
     body: Option<&[u8]>,
 ) -> Option<Refusal> {
-    let spoken = match profile.body {
-        Body::Json { retry_after } => body.and_then(|body| read(body, retry_after)),
-        Body::Any => None,
-    };
     let is_refused = match status {
         429 => true,
         403 if profile.forbidden_is_limited => is_limit(said, body),
@@ -55,6 +51,10 @@ pub(crate) fn refusal(
     if !is_refused {
         return None;
     }
+    let spoken = match profile.body {
+        Body::Json { retry_after } => body.and_then(|body| read(body, retry_after)),
+        Body::Any => None,
+    };
     let by_a_proxy = status == 429
         && profile.body != Body::Any
         && spoken.is_none()

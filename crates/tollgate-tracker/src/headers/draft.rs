@@ -1,5 +1,7 @@
 //! What is known of a budget while its response is being read.
 
+use std::mem;
+
 use smallvec::SmallVec;
 use tollgate::Nanos;
 
@@ -20,6 +22,8 @@ pub(super) struct Draft<'h> {
     pub(super) used: Option<u64>,
     /// `Reset-After`, which beats the others.
     pub(super) reset_after: Option<Span>,
+    /// The last `Reset`, as it is written: where there is a `Reset-After`, it need not be read.
+    pub(super) reset_text: &'h [u8],
     /// A reset that is a length.
     pub(super) reset_in: Option<Span>,
     /// A reset that is a point.
@@ -28,6 +32,7 @@ pub(super) struct Draft<'h> {
 }
 
 impl<'h> Draft<'h> {
+    #[inline]
     pub(super) fn new(name: &'h str, unit: Option<Unit>) -> Self {
         Self {
             name,
@@ -36,6 +41,7 @@ impl<'h> Draft<'h> {
             remaining: None,
             used: None,
             reset_after: None,
+            reset_text: &[],
             reset_in: None,
             reset_at: None,
             window: None,
@@ -43,16 +49,16 @@ impl<'h> Draft<'h> {
     }
 
     /// Notes one field. What is malformed is ignored.
+    #[inline]
     pub(super) fn hear(&mut self, part: Part, value: &'h [u8]) {
         match part {
             Part::Limit => lower(&mut self.limit, read_count(value)),
             Part::Remaining => lower(&mut self.remaining, read_count(value)),
             Part::Used => self.used = self.used.max(read_count(value)),
-            Part::Reset => match span::read_reset(value) {
-                Some(When::After(length)) => lengthen(&mut self.reset_in, Some(length)),
-                Some(When::At(point)) => lengthen(&mut self.reset_at, Some(point)),
-                None => {}
-            },
+            Part::Reset => {
+                let earlier = mem::replace(&mut self.reset_text, value);
+                self.read_reset(earlier);
+            }
             Part::ResetAfter => match span::read_wait(value, span::SECOND) {
                 Some(When::After(length)) => lengthen(&mut self.reset_after, Some(length)),
                 Some(When::At(_)) | None => {}
@@ -62,6 +68,17 @@ impl<'h> Draft<'h> {
                 self.window = self.window.max(window);
             }
             Part::UsedOfLimit => self.hear_used_of_limit(value),
+        }
+    }
+
+    fn read_reset(&mut self, text: &[u8]) {
+        if text.is_empty() {
+            return;
+        }
+        match span::read_reset(text) {
+            Some(When::After(length)) => lengthen(&mut self.reset_in, Some(length)),
+            Some(When::At(point)) => lengthen(&mut self.reset_at, Some(point)),
+            None => {}
         }
     }
 
@@ -79,6 +96,7 @@ impl<'h> Draft<'h> {
         lower(&mut self.remaining, other.remaining);
         self.used = self.used.max(other.used);
         lengthen(&mut self.reset_after, other.reset_after);
+        self.read_reset(other.reset_text);
         lengthen(&mut self.reset_in, other.reset_in);
         lengthen(&mut self.reset_at, other.reset_at);
         self.window = self.window.max(other.window);
@@ -103,9 +121,10 @@ impl<'h> Draft<'h> {
         // Who does not know what is counted can still see that nothing is left.
         let unit = self.unit.or((remaining == Some(0)).then_some(Unit::Requests))?;
         let reset = self.reset_after.or_else(|| {
-            let mut longest = self.reset_in;
-            lengthen(&mut longest, self.reset_at.map(|point| point.since(start())));
-            longest
+            let mut said = *self;
+            said.read_reset(self.reset_text);
+            lengthen(&mut said.reset_in, said.reset_at.map(|point| point.since(start())));
+            said.reset_in
         });
         let reset_in = reset.map(Span::wait);
         if self.limit.is_none() && remaining.is_none() && reset_in.is_none() {
@@ -117,25 +136,43 @@ impl<'h> Draft<'h> {
 }
 
 /// The budgets of one response, each once.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Drafts<'h> {
-    all: SmallVec<[Draft<'h>; 2]>,
+    /// The one of a dialect with one, which is what most responses have.
+    only: Draft<'h>,
+    others: SmallVec<[Draft<'h>; 2]>,
+}
+
+impl Default for Drafts<'_> {
+    #[inline]
+    fn default() -> Self {
+        Self { only: Draft::new(ONLY.name, ONLY.unit), others: SmallVec::new() }
+    }
 }
 
 impl<'h> Drafts<'h> {
     /// The budget that the name of a field speaks of. There are as many as there are such names.
+    #[inline]
     pub(super) fn of(&mut self, group: &'static Group) -> &mut Draft<'h> {
-        let place = self.place(group.name).unwrap_or_else(|| {
+        if group.name.is_empty() { &mut self.only } else { self.other(group) }
+    }
+
+    fn other(&mut self, group: &'static Group) -> &mut Draft<'h> {
+        let known = self.others.iter().position(|draft| draft.name == group.name);
+        let place = known.unwrap_or_else(|| {
             let draft = Draft { window: group.window, ..Draft::new(group.name, group.unit) };
-            self.all.push(draft);
-            self.all.len().saturating_sub(1)
+            self.others.push(draft);
+            self.others.len().saturating_sub(1)
         });
         #[expect(clippy::indexing_slicing, reason = "it was found, or pushed, just before")]
-        &mut self.all[place]
+        &mut self.others[place]
     }
 
     pub(super) fn named(&mut self, name: &str) -> Option<&mut Draft<'h>> {
-        self.all.iter_mut().find(|draft| draft.name == name)
+        if name.is_empty() {
+            return Some(&mut self.only);
+        }
+        self.others.iter_mut().find(|draft| draft.name == name)
     }
 
     /// Adds a budget of a list, which may be long: where there are [`BUDGETS_MAX`], the least
@@ -144,10 +181,10 @@ impl<'h> Drafts<'h> {
         if let Some(known) = self.named(draft.name) {
             return known.merge(draft);
         }
-        if self.all.len() < BUDGETS_MAX {
-            return self.all.push(*draft);
+        if self.others.len() < BUDGETS_MAX {
+            return self.others.push(*draft);
         }
-        let laxest = self.all.iter_mut().max_by_key(|draft| draft.strictness());
+        let laxest = self.others.iter_mut().max_by_key(|draft| draft.strictness());
         if let Some(laxest) = laxest.filter(|laxest| draft.strictness() < laxest.strictness()) {
             *laxest = *draft;
         }
@@ -155,24 +192,25 @@ impl<'h> Drafts<'h> {
 
     /// Gives the one budget of a dialect with one its name.
     pub(super) fn rename_only(&mut self, name: &'h str) {
-        if let Some(place) = self.place(ONLY.name) {
-            let draft = self.all.remove(place);
-            self.add(&Draft { name, ..draft });
+        let only = mem::replace(&mut self.only, Draft::new(ONLY.name, ONLY.unit));
+        match self.named(name) {
+            Some(known) => known.merge(&only),
+            None => self.only = Draft { name, ..only },
         }
     }
 
-    /// The strictest, in the order in which they were heard of.
-    pub(super) fn into_strictest(mut self) -> SmallVec<[Draft<'h>; 2]> {
-        while self.all.len() > BUDGETS_MAX {
-            let laxest = self.all.iter().enumerate().max_by_key(|(_, it)| it.strictness());
+    /// What is told of each, the only one first; of too many, the strictest. `start` is when the
+    /// response was sent.
+    pub(super) fn tell(&mut self, start: impl Fn() -> u128, to: &mut SmallVec<[Told<'h>; 2]>) {
+        if let Some(told) = self.only.told(&start) {
+            to.push(told);
+        }
+        while self.others.len().saturating_add(to.len()) > BUDGETS_MAX {
+            let laxest = self.others.iter().enumerate().max_by_key(|(_, it)| it.strictness());
             let Some((place, _)) = laxest else { break };
-            self.all.remove(place);
+            self.others.remove(place);
         }
-        self.all
-    }
-
-    fn place(&self, name: &str) -> Option<usize> {
-        self.all.iter().position(|draft| draft.name == name)
+        to.extend(self.others.iter().filter_map(|draft| draft.told(&start)));
     }
 }
 
@@ -191,10 +229,15 @@ pub(super) fn lengthen(known: &mut Option<Span>, said: Option<Span>) {
 }
 
 /// A count, rounded down; of a list of counts, the smallest.
+#[inline]
 fn read_count(value: &[u8]) -> Option<u64> {
-    if let Some(number) = number::read(value) {
-        return Some(number.count());
+    if let Some(count) = number::read_count(value) {
+        return Some(count);
     }
+    read_counts(value)
+}
+
+fn read_counts(value: &[u8]) -> Option<u64> {
     let mut count = None;
     let read = list::each_member(value, |member| {
         let Bare::Number(number) = member.item else { return Err(list::Malformed) };

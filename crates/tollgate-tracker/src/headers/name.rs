@@ -80,20 +80,45 @@ static GROUPS: [Group; 18] = [
 static APP_DAY: Group = each("app-24hour", 86_400);
 static USER_DAY: Group = each("user-24hour", 86_400);
 
-const X_PREFIXES: [&str; 4] =
-    ["x-ratelimit-", "x-rate-limit-", "x-hubspot-ratelimit-", "x-sib-ratelimit-"];
+const RARE_PREFIXES: [&str; 3] = ["x-rate-limit-", "x-hubspot-ratelimit-", "x-sib-ratelimit-"];
 const DAY_PREFIXES: [(&str, &Group); 2] =
     [("x-app-limit-24hour-", &APP_DAY), ("x-user-limit-24hour-", &USER_DAY)];
 
 impl Field {
     /// The field that has this name. Most fields of a response are none of ours, and are told by
     /// their first letter.
+    #[inline]
     pub(super) fn named(name: &str) -> Option<Self> {
+        match name.as_bytes().first()? | 0x20 {
+            b'x' | b'r' | b'a' | b'b' | b'd' => Self::usual(name).or_else(|| Self::rare(name)),
+            _ => None,
+        }
+    }
+
+    /// The fields that most responses have, named as most servers write them: comparing whole names
+    /// is several times as quick as taking them apart.
+    #[inline]
+    fn usual(name: &str) -> Option<Self> {
+        match name {
+            "date" => Some(Self::Date),
+            "x-ratelimit-limit" => Some(Self::Of(&ONLY, Part::Limit)),
+            "x-ratelimit-remaining" => Some(Self::Of(&ONLY, Part::Remaining)),
+            "x-ratelimit-reset" => Some(Self::Of(&ONLY, Part::Reset)),
+            "x-ratelimit-reset-after" => Some(Self::Of(&ONLY, Part::ResetAfter)),
+            "x-ratelimit-bucket" => Some(Self::Bucket),
+            _ => None,
+        }
+    }
+
+    fn rare(name: &str) -> Option<Self> {
         match name.as_bytes().first()? | 0x20 {
             b'x' => of_x(name),
             b'r' => of_r(name),
             b'a' if is(name, "age") => Some(Self::Age),
-            b'a' => by_group(behind(name, "anthropic-ratelimit-")?),
+            b'a' => {
+                let suffix = behind(name, "anthropic-")?;
+                by_group(behind(suffix, "ratelimit-").unwrap_or(suffix))
+            }
             b'b' => of_lists(behind(name, "beta-")?),
             b'd' => is(name, "date").then_some(Self::Date),
             _ => None,
@@ -101,9 +126,16 @@ impl Field {
     }
 }
 
+#[inline]
 fn of_x(name: &str) -> Option<Field> {
-    // The usual prefixes go on with `r`; everything else that begins with an x is rarer.
-    if let Some(suffix) = X_PREFIXES.iter().find_map(|prefix| behind(name, prefix)) {
+    match behind(name, "x-ratelimit-") {
+        Some(suffix) => of_suffix(suffix),
+        None => of_rare_x(name),
+    }
+}
+
+fn of_rare_x(name: &str) -> Option<Field> {
+    if let Some(suffix) = RARE_PREFIXES.iter().find_map(|prefix| behind(name, prefix)) {
         return of_suffix(suffix);
     }
     if let Some((suffix, group)) =
@@ -138,6 +170,7 @@ fn of_lists(name: &str) -> Option<Field> {
 }
 
 /// What is behind a prefix that says that the field is about limits.
+#[inline]
 fn of_suffix(suffix: &str) -> Option<Field> {
     if let Some(part) = part(suffix) {
         return Some(Field::Of(&ONLY, part));
@@ -153,6 +186,7 @@ fn of_suffix(suffix: &str) -> Option<Field> {
     }
 }
 
+#[inline]
 fn part(name: &str) -> Option<Part> {
     match name.len() {
         3 if is(name, "max") => Some(Part::Limit),
@@ -180,11 +214,14 @@ fn by_group(suffix: &str) -> Option<Field> {
     first().and_then(known).or_else(|| last().and_then(known)).or_else(alone)
 }
 
+/// Most names come in lower case, and whole words are compared faster than letters.
+#[inline]
 fn is(name: &str, other: &str) -> bool {
-    name.eq_ignore_ascii_case(other)
+    name == other || name.eq_ignore_ascii_case(other)
 }
 
 /// What is behind `prefix`.
+#[inline]
 fn behind<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     let (start, rest) = name.split_at_checked(prefix.len())?;
     is(start, prefix).then_some(rest)

@@ -2,13 +2,15 @@
 
 /// What a fraction is counted in: there are so many billionths in one.
 pub(super) const BILLION: u32 = 1_000_000_000;
+/// So many digits always fit into 64 bits.
+const DIGITS_MAX: usize = 19;
 
 /// A number that is not negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     /// `whole` and `billionths`, rounded up; at most [`BILLION`] of them.
     Exact { whole: u64, billionths: u32 },
-    /// What 64 bits cannot count, as near as a double can say it. Always finite.
+    /// What has more digits than surely fit, as near as a double can say it. Always finite.
     Huge(f64),
 }
 
@@ -41,8 +43,18 @@ impl Number {
     }
 }
 
+/// The count that `text` is, rounded down.
+#[inline]
+pub(super) fn read_count(text: &[u8]) -> Option<u64> {
+    match read_digits(text)? {
+        (Some(count), []) => Some(count),
+        _ => read(text).map(Number::count),
+    }
+}
+
 /// The number that `text` is. There is no sign: a negative count or length says nothing, and
 /// servers use it to say so.
+#[inline]
 pub(super) fn read(text: &[u8]) -> Option<Number> {
     match read_leading(text)? {
         (number, []) => Some(number),
@@ -52,6 +64,7 @@ pub(super) fn read(text: &[u8]) -> Option<Number> {
 }
 
 /// The number that `text` begins with, and what is behind it.
+#[inline]
 pub(super) fn read_leading(text: &[u8]) -> Option<(Number, &[u8])> {
     let (whole, mut rest) = read_digits(text)?;
     let mut billionths = 0;
@@ -60,36 +73,46 @@ pub(super) fn read_leading(text: &[u8]) -> Option<(Number, &[u8])> {
     }
     let number = match whole {
         Some(whole) => Number::Exact { whole, billionths },
-        None => Number::Huge(double(text.get(..text.len().checked_sub(rest.len())?)?)?),
+        // There may be zeros in front.
+        None => Number::from_double(double(text.get(..text.len().checked_sub(rest.len())?)?)?)?,
     };
     Some((number, rest))
 }
 
-/// The digits that `text` begins with, of which there is at least one; `None` in the pair if 64
-/// bits cannot hold them.
+/// The digits that `text` begins with, of which there is at least one; `None` in the pair if there
+/// are more than 64 bits can surely hold.
+#[inline]
 fn read_digits(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
-    let (mut value, mut rest) = (Some(0_u64), text);
+    let (mut value, mut rest) = (0_u64, text);
     while let [digit @ b'0'..=b'9', behind @ ..] = rest {
-        let digit = u64::from(digit & 0xf);
-        value = value.and_then(|value| value.checked_mul(10)?.checked_add(digit));
+        value = value.wrapping_mul(10).wrapping_add(u64::from(digit & 0xf));
         rest = behind;
     }
-    (rest.len() < text.len()).then_some((value, rest))
+    let count = text.len().saturating_sub(rest.len());
+    (count > 0).then_some(((count <= DIGITS_MAX).then_some(value), rest))
 }
 
 /// The fraction that `text` begins with, in billionths, rounded up.
 fn read_fraction(text: &[u8]) -> Option<(u32, &[u8])> {
     let (mut value, mut unit, mut rest) = (0_u32, BILLION, text);
-    let mut is_more = false;
     while let [digit @ b'0'..=b'9', behind @ ..] = rest {
-        let digit = u32::from(digit & 0xf);
+        if unit == 1 {
+            return Some(round_up(value, rest));
+        }
         unit /= 10;
-        is_more |= unit == 0 && digit > 0;
-        value = value.saturating_add(digit.saturating_mul(unit));
+        value = value.wrapping_add(u32::from(digit & 0xf).wrapping_mul(unit));
         rest = behind;
     }
-    let value = value.saturating_add(is_more.into());
-    (rest.len() < text.len()).then_some((value, rest))
+    (unit < BILLION).then_some((value, rest))
+}
+
+/// Rounds a fraction up by the digits that are behind its billionths.
+#[cold]
+fn round_up(billionths: u32, text: &[u8]) -> (u32, &[u8]) {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = text.split_at(digits);
+    let is_more = digits.iter().any(|digit| *digit != b'0');
+    (billionths.saturating_add(is_more.into()), rest)
 }
 
 /// A number with an exponent, as some languages print what is very large.

@@ -11,16 +11,18 @@ use super::span::{SECOND, Span};
 
 /// Reads all lines of `RateLimit`: what is left of each policy.
 pub(super) fn read_states<'h>(lines: &[&'h [u8]], drafts: &mut Drafts<'h>) {
-    all_or_nothing(lines, drafts, |line, drafts| {
-        if list::is_dictionary(line) {
-            return read_dictionary(line, drafts);
-        }
-        list::each_member(line, |member| {
-            let mut draft = Draft::new(name(member.item)?, Some(Unit::Requests));
-            draft.remaining = Some(count(member.remaining.ok_or(Malformed)?)?);
-            draft.reset_in = member.reset.map(span).transpose()?;
-            drafts.add(&draft);
-            Ok(())
+    all_or_nothing(lines, drafts, |drafts| {
+        lines.iter().try_for_each(|line| {
+            if list::is_dictionary(line) {
+                return read_dictionary(line, drafts);
+            }
+            list::each_member(line, |member| {
+                let mut draft = Draft::new(name(member.item)?, Some(Unit::Requests));
+                draft.remaining = Some(count(member.remaining.ok_or(Malformed)?)?);
+                draft.reset_in = member.reset.map(span).transpose()?;
+                drafts.add(&draft);
+                Ok(())
+            })
         })
     });
 }
@@ -28,34 +30,26 @@ pub(super) fn read_states<'h>(lines: &[&'h [u8]], drafts: &mut Drafts<'h>) {
 /// Reads all lines of `RateLimit-Policy`: how much there is of each, and in which time. Comes after
 /// the states, so that of a long list those are kept of which a state is known.
 pub(super) fn read_policies<'h>(lines: &[&'h [u8]], drafts: &mut Drafts<'h>) {
-    all_or_nothing(lines, drafts, |line, drafts| {
-        list::each_member(line, |member| match member.item {
-            Bare::Number(_) => read_unnamed(member, drafts),
-            item => {
-                let mut draft = Draft::new(name(item)?, None);
-                draft.limit = Some(count(member.quota.ok_or(Malformed)?)?);
-                draft.window = window(member)?;
-                let unit = unit(member)?;
-                match drafts.named(draft.name) {
-                    Some(known) => {
-                        known.unit = unit;
-                        lower(&mut known.limit, draft.limit);
-                        known.window = known.window.max(draft.window);
-                    }
-                    None => drafts.add(&Draft { unit, ..draft }),
-                }
+    all_or_nothing(lines, drafts, |drafts| {
+        let mut is_unnamed = false;
+        each_member(lines, |member| match member.item {
+            Bare::Number(_) => {
+                is_unnamed = true;
                 Ok(())
             }
-        })
+            _ => read_named(member, drafts),
+        })?;
+        // Only now is it known which limit is the one whose state is known.
+        if is_unnamed { read_all_unnamed(lines, drafts) } else { Ok(()) }
     });
 }
 
 /// Reads all lines of a limit with policies: `10, 10;w=1, 50;w=60`. The number without a window is
 /// the limit that applies now; without such a number it is the first.
 pub(super) fn read_limit<'h>(lines: &[&'h [u8]], drafts: &mut Drafts<'h>) {
-    all_or_nothing(lines, drafts, |line, drafts| {
+    all_or_nothing(lines, drafts, |drafts| {
         let (mut current, mut first) = (None, None);
-        list::each_member(line, |member| {
+        each_member(lines, |member| {
             let quota = count(member.item)?;
             first = first.or(Some(quota));
             if member.window.is_none() {
@@ -64,11 +58,29 @@ pub(super) fn read_limit<'h>(lines: &[&'h [u8]], drafts: &mut Drafts<'h>) {
             Ok(())
         })?;
         lower(&mut drafts.of(&ONLY).limit, current.or(first));
-        list::each_member(line, |member| match member.window {
-            Some(_) => read_unnamed(member, drafts),
-            None => Ok(()),
-        })
+        read_all_unnamed(lines, drafts)
     });
+}
+
+fn read_named<'h>(member: &Member<'h>, drafts: &mut Drafts<'h>) -> Result<(), Malformed> {
+    let (name, unit, window) = (name(member.item)?, unit(member)?, window(member)?);
+    let limit = Some(count(member.quota.ok_or(Malformed)?)?);
+    match drafts.named(name) {
+        Some(known) => {
+            known.unit = unit;
+            lower(&mut known.limit, limit);
+            known.window = known.window.max(window);
+        }
+        None => drafts.add(&Draft { limit, window, ..Draft::new(name, unit) }),
+    }
+    Ok(())
+}
+
+fn read_all_unnamed<'h>(lines: &[&'h [u8]], drafts: &mut Drafts<'h>) -> Result<(), Malformed> {
+    each_member(lines, |member| match (member.item, member.window) {
+        (Bare::Number(_), Some(_)) => read_unnamed(member, drafts),
+        _ => Ok(()),
+    })
 }
 
 /// The single item of the seventh draft: `limit=100, remaining=50, reset=30`.
@@ -98,19 +110,27 @@ fn read_unnamed<'h>(member: &Member<'h>, drafts: &mut Drafts<'h>) -> Result<(), 
     Ok(())
 }
 
-/// Lines are one field in pieces, and a field that is malformed is ignored whole.
+/// A field that is malformed is ignored whole.
 fn all_or_nothing<'h>(
     lines: &[&'h [u8]],
     drafts: &mut Drafts<'h>,
-    read: impl Fn(&'h [u8], &mut Drafts<'h>) -> Result<(), Malformed>,
+    read: impl FnOnce(&mut Drafts<'h>) -> Result<(), Malformed>,
 ) {
     if lines.is_empty() {
         return;
     }
     let mut changed = drafts.clone();
-    if lines.iter().try_for_each(|line| read(line, &mut changed)).is_ok() {
+    if read(&mut changed).is_ok() {
         *drafts = changed;
     }
+}
+
+/// Lines are one list in pieces.
+fn each_member<'h>(
+    lines: &[&'h [u8]],
+    mut take: impl FnMut(&Member<'h>) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    lines.iter().try_for_each(|line| list::each_member(line, &mut take))
 }
 
 fn name(item: Bare<'_>) -> Result<&str, Malformed> {

@@ -3,9 +3,9 @@
 use smallvec::SmallVec;
 use tollgate::Moment;
 
-use super::draft::{Drafts, lengthen};
+use super::draft::{Drafts, lengthen, lower};
 use super::list::NAME_BYTES_MAX;
-use super::name::{Field, ONLY, Part};
+use super::name::{Field, Part};
 use super::said::{Said, Scope, Wait};
 use super::span::{self, MILLISECOND, SECOND, Span, When};
 use super::{number, policies};
@@ -29,20 +29,42 @@ type Lines<'h> = SmallVec<[&'h [u8]; 1]>;
 /// assert_eq!(said.budgets[0].reset_in.unwrap().length, Nanos::new(1_250_000_000));
 /// ```
 pub fn read<'h>(fields: impl Iterator<Item = (&'h str, &'h [u8])>, now: Moment) -> Said<'h> {
+    let mut said = Said::default();
+    read_into(&mut said, fields, now);
+    said
+}
+
+/// The same, for who need not move what was read.
+pub(crate) fn read_into<'h>(
+    said: &mut Said<'h>,
+    fields: impl Iterator<Item = (&'h str, &'h [u8])>,
+    now: Moment,
+) {
     let mut reader = Reader::default();
     for (name, value) in fields {
         if let Some(field) = Field::named(name) {
-            reader.hear(field, value.trim_ascii());
+            reader.hear(field, trim(value));
         }
     }
-    reader.finish(now)
+    reader.finish(now, said);
+}
+
+/// Without spaces around it, which most values do not have.
+#[inline]
+fn trim(value: &[u8]) -> &[u8] {
+    match value {
+        [b'!'..=b'~', .., b'!'..=b'~'] | [b'0'..=b'9'] => value,
+        _ => value.trim_ascii(),
+    }
 }
 
 #[derive(Default)]
 struct Reader<'h> {
     drafts: Drafts<'h>,
-    said: Said<'h>,
     name: Option<&'h str>,
+    bucket: Option<&'h str>,
+    scope: Option<Scope>,
+    is_global: bool,
     retry_in: Option<Span>,
     retry_at: Option<Span>,
     retry_millis: Option<Span>,
@@ -54,17 +76,21 @@ struct Reader<'h> {
 }
 
 impl<'h> Reader<'h> {
+    #[inline]
     fn hear(&mut self, field: Field, value: &'h [u8]) {
         match field {
-            // A limit may be a list that also has policies.
-            Field::Of(group, Part::Limit) if *group == ONLY && number::read(value).is_none() => {
-                self.limits.push(value);
+            Field::Of(group, Part::Limit) if group.name.is_empty() => {
+                match number::read_count(value) {
+                    limit @ Some(_) => lower(&mut self.drafts.of(group).limit, limit),
+                    // It may be a list that also has policies.
+                    None => self.limits.push(value),
+                }
             }
             Field::Of(group, part) => self.drafts.of(group).hear(part, value),
             Field::Name => self.name = self.name.or(read_name(value)),
-            Field::Bucket => self.said.bucket = self.said.bucket.or(read_name(value)),
-            Field::Global => self.said.global |= value.eq_ignore_ascii_case(b"true"),
-            Field::Scope => self.said.scope = self.said.scope.or(read_scope(value)),
+            Field::Bucket => self.bucket = self.bucket.or(read_name(value)),
+            Field::Global => self.is_global |= value.eq_ignore_ascii_case(b"true"),
+            Field::Scope => self.scope = self.scope.or(read_scope(value)),
             Field::RetryAfter => match span::read_wait(value, SECOND) {
                 Some(When::After(length)) => lengthen(&mut self.retry_in, Some(length)),
                 Some(When::At(point)) => lengthen(&mut self.retry_at, Some(point)),
@@ -81,11 +107,11 @@ impl<'h> Reader<'h> {
         }
     }
 
-    fn finish(mut self, now: Moment) -> Said<'h> {
+    fn finish(&mut self, now: Moment, said: &mut Said<'h>) {
         // What was left when a cache stored the response says nothing of what is left now. An age
         // of zero is what caches add to responses that they have just fetched.
         if self.is_cached {
-            return Said::default();
+            return;
         }
         policies::read_limit(&self.limits, &mut self.drafts);
         policies::read_states(&self.states, &mut self.drafts);
@@ -94,10 +120,9 @@ impl<'h> Reader<'h> {
             self.drafts.rename_only(name);
         }
         let start = || sent_at(&self.dates, now);
-        self.said.retry_after = self.retry_after(start);
-        let drafts = self.drafts.into_strictest();
-        self.said.budgets = drafts.iter().filter_map(|draft| draft.told(start)).collect();
-        self.said
+        said.retry_after = self.retry_after(start);
+        self.drafts.tell(start, &mut said.budgets);
+        (said.bucket, said.global, said.scope) = (self.bucket, self.is_global, self.scope);
     }
 
     fn retry_after(&self, start: impl FnOnce() -> u128) -> Option<Wait> {

@@ -2,7 +2,7 @@
 
 use tollgate::{Moment, Nanos};
 
-use super::{Body, BodyUnit, InvalidMax, Pace, Profile, Refill, RouteWriter, is_identifier};
+use super::{Body, BodyUnit, InvalidMax, Pace, Profile, Refill, RouteWriter, is_identifier, is_number};
 use crate::request::Request;
 
 pub(super) const PROFILE: Profile = Profile {
@@ -24,81 +24,87 @@ const ID_EPOCH_MS: u64 = 1_420_070_400_000;
 /// The tokens of interactions are Base64 of a text that begins with "interaction".
 const INTERACTION_TOKEN: &str = "aW50ZXJhY3Rpb2";
 
+/// The parts of a path that are looked at; no route of Discord's has more.
+const PARTS_MAX: usize = 12;
+
 fn route(request: &Request<'_>, route: &mut RouteWriter<'_>) {
-    let mut segments = super::segments(request.path).peekable();
-    let _ = segments.next_if_eq(&"api");
-    let _ = segments.next_if(|segment| is_version(segment));
-    let Some(root) = segments.next() else { return route.piece(request.method) };
-
-    // Adding and removing reactions is one budget, whatever the reaction.
-    let mut rest = segments.clone();
-    let is_message = root == "channels" && rest.nth(1) == Some("messages");
-    let message = if is_message { rest.next() } else { None };
-    let reacts = is_message && request.method != "GET" && rest.next() == Some("reactions");
-    route.piece(if reacts { "REACT" } else { request.method });
-
-    write_majors(root, &mut segments, route);
-    for segment in segments {
-        route.piece(if is_identifier(segment) { ":id" } else { segment });
-        if segment == "reactions" {
-            break;
-        }
+    let mut parts = [""; PARTS_MAX];
+    let mut count = 0;
+    for (place, part) in parts.iter_mut().zip(super::segments(request.path)) {
+        *place = part;
+        count += 1;
     }
-    if reacts {
-        route.alone();
-    } else if let Some(message) = message.filter(|_| request.method == "DELETE") {
-        route.alone();
-        if is_old(message, route.now()) {
-            route.piece("old");
+    let parts = match &parts[..count] {
+        ["api", version, rest @ ..] if is_version(version) => rest,
+        ["api", rest @ ..] => rest,
+        all => all,
+    };
+    match (request.method, parts) {
+        // Adding and removing reactions is one budget, whatever the reaction.
+        ("PUT" | "DELETE", ["channels", channel, "messages", _, "reactions", ..]) => {
+            route.piece("REACT");
+            route.piece("channels");
+            route.major(channel);
+            route.alone();
+        }
+        ("DELETE", ["channels", channel, "messages", message]) => {
+            let is_old = is_old(message, route.now());
+            route.piece(if is_old { "DELETE OLD" } else { "DELETE" });
+            route.piece("channels");
+            route.major(channel);
+            route.piece("messages");
+            route.alone();
+        }
+        (method, parts) => {
+            route.piece(method);
+            for part in write_majors(parts, route) {
+                route.piece(if is_identifier(part) { ":id" } else { part });
+            }
         }
     }
 }
 
-/// The first parts of a path, of which some identifiers keep budgets apart.
-fn write_majors<'p>(
-    root: &'p str,
-    segments: &mut std::iter::Peekable<impl Iterator<Item = &'p str>>,
-    route: &mut RouteWriter<'_>,
-) {
-    route.piece(root);
-    match root {
-        "channels" | "guilds" => {
-            if let Some(id) = segments.next_if(|segment| is_number(segment)) {
-                route.major(id);
-            }
+/// Writes the first parts of a path, of which some identifiers keep budgets apart; what is left.
+fn write_majors<'p>(parts: &'p [&'p str], route: &mut RouteWriter<'_>) -> &'p [&'p str] {
+    match parts {
+        [root @ ("channels" | "guilds"), id, rest @ ..] if is_number(id) => {
+            route.piece(root);
+            route.major(id);
+            rest
         }
-        "webhooks" => {
-            if let Some(id) = segments.next_if(|segment| is_number(segment)) {
-                route.major(id);
+        [root @ "webhooks", id, token, rest @ ..] => {
+            route.piece(root);
+            route.major(id);
+            route.secret(token);
+            if token.starts_with(INTERACTION_TOKEN) {
+                route.exempt();
             }
-            if let Some(token) = segments.next() {
-                route.secret(token);
-                if token.starts_with(INTERACTION_TOKEN) {
-                    route.exempt();
-                }
-            }
+            rest
         }
-        "interactions" => {
-            if let Some(id) = segments.next() {
-                route.major(id);
-            }
-            if segments.next().is_some() {
-                route.piece(":token");
-            }
+        [root @ "webhooks", id] => {
+            route.piece(root);
+            route.major(id);
+            &[]
+        }
+        [root @ "interactions", id, _token, rest @ ..] => {
+            route.piece(root);
+            route.major(id);
+            route.piece(":token");
             route.exempt();
+            rest
         }
         // Whoever has the code of an invitation may come in, so it is nobody's to read.
-        "invites" if segments.next().is_some() => route.piece(":code"),
-        _ => {}
+        [root @ "invites", _code, rest @ ..] => {
+            route.piece(root);
+            route.piece(":code");
+            rest
+        }
+        all => all,
     }
 }
 
 fn is_version(segment: &str) -> bool {
     segment.strip_prefix('v').is_some_and(is_number)
-}
-
-fn is_number(segment: &str) -> bool {
-    !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether an identifier was made long ago: it begins with when that was.

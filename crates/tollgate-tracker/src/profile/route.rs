@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, Hasher as _};
 
-use foldhash::fast::{FixedState, FoldHasher};
+use foldhash::fast::FixedState;
 use tollgate::Moment;
 
 /// The longest name of a bucket; the rest is left out.
@@ -16,8 +16,8 @@ const SEED: u64 = 0x7011_6a7e;
 /// The pieces are hashed, and where somebody wants to read the name of the bucket, also written
 /// down. Nothing is allocated otherwise.
 pub struct RouteWriter<'n> {
-    key: FoldHasher<'static>,
-    major: FoldHasher<'static>,
+    key: u64,
+    major: u64,
     home: Option<u64>,
     exempt: bool,
     alone: bool,
@@ -40,18 +40,13 @@ pub(crate) struct Route {
 impl Route {
     /// The key of the bucket that the server calls `name`.
     pub(crate) fn named(&self, name: &str) -> u64 {
-        let mut hasher = STATE.build_hasher();
-        hasher.write_u64(self.major);
-        hasher.write(name.as_bytes());
-        hasher.finish()
+        hash(self.major, name.as_bytes())
     }
 }
 
-const STATE: FixedState = FixedState::with_seed(SEED);
-
 impl<'n> RouteWriter<'n> {
     pub(crate) fn new(group: &str, now: Moment, name: Option<&'n mut String>) -> Self {
-        let (key, major) = (STATE.build_hasher(), STATE.build_hasher());
+        let (key, major) = (SEED, SEED);
         let mut new = Self { key, major, home: None, exempt: false, alone: false, now, name };
         if !group.is_empty() {
             new.major(group);
@@ -61,27 +56,26 @@ impl<'n> RouteWriter<'n> {
 
     /// A piece that tells routes apart.
     pub fn piece(&mut self, piece: &str) {
-        hash(&mut self.key, piece);
+        self.key = hash(self.key, piece.as_bytes());
         self.write(piece);
     }
 
     /// A piece that also keeps buckets apart to which the server gives the same name.
     pub fn major(&mut self, piece: &str) {
-        hash(&mut self.major, piece);
-        self.piece(piece);
+        self.separate(piece);
+        self.write(piece);
     }
 
     /// Like [`major`](Self::major), but nobody may read it.
     pub fn secret(&mut self, piece: &str) {
-        hash(&mut self.major, piece);
-        hash(&mut self.key, piece);
+        self.separate(piece);
         self.write(":token");
     }
 
     /// All that have the same pieces up to here share a budget until the server names others.
     /// Without it each route has its own.
     pub fn shares(&mut self) {
-        self.home = Some(self.key.finish());
+        self.home = Some(self.key);
     }
 
     /// The limit on all requests does not count it.
@@ -99,16 +93,27 @@ impl<'n> RouteWriter<'n> {
         self.now
     }
 
-    pub(crate) fn finish(mut self) -> Route {
-        let key = self.key.finish();
-        if self.alone {
-            self.major.write_u64(key);
-        }
-        let home = self.home.unwrap_or(key);
-        Route { key, home, major: self.major.finish(), exempt: self.exempt }
+    pub(crate) fn finish(&self) -> Route {
+        let key = self.key;
+        let major = if self.alone { hash(self.major, &key.to_le_bytes()) } else { self.major };
+        Route { key, home: self.home.unwrap_or(key), major, exempt: self.exempt }
     }
 
+    /// What tells buckets apart tells routes apart; so it is hashed once for both.
+    fn separate(&mut self, piece: &str) {
+        self.major = hash(self.major, piece.as_bytes());
+        self.key = hash(self.key, &self.major.to_le_bytes());
+    }
+
+    #[inline]
     fn write(&mut self, piece: &str) {
+        if self.name.is_some() {
+            self.write_down(piece);
+        }
+    }
+
+    #[cold]
+    fn write_down(&mut self, piece: &str) {
         let Some(name) = &mut self.name else { return };
         if name.len() + piece.len() < NAME_BYTES_MAX {
             let gap = if name.is_empty() { "" } else { "/" };
@@ -126,8 +131,11 @@ impl std::fmt::Debug for RouteWriter<'_> {
     }
 }
 
-/// Each piece is closed with a byte that is in no text, so that "ab", "c" is not "a", "bc".
-fn hash(hasher: &mut FoldHasher<'static>, piece: &str) {
-    hasher.write(piece.as_bytes());
-    hasher.write_u8(0xff);
+/// The hash of what was hashed before and a piece behind it. The piece's length is in it, so that
+/// "ab", "c" is not "a", "bc".
+#[inline]
+fn hash(before: u64, piece: &[u8]) -> u64 {
+    let mut hasher = FixedState::with_seed(before).build_hasher();
+    hasher.write(piece);
+    hasher.finish()
 }

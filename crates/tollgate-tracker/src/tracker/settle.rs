@@ -19,7 +19,8 @@ impl Tracker {
     where
         H: IntoIterator<Item = (&'h str, &'h [u8])>,
     {
-        let said = headers::read(response.fields.into_iter(), now);
+        let mut said = Said::default();
+        headers::read_into(&mut said, response.fields.into_iter(), now);
         self.learn(permit, response.status, &said, response.body, now);
     }
 

@@ -75,6 +75,3 @@ fn settle(pass: Pass, response: &Response, body: Option<&[u8]>) {
     let fields = response.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     pass.track(crate::Response { status: response.status().as_u16(), fields, body });
 }
-
-#[cfg(test)]
-mod tests;

@@ -128,7 +128,7 @@ impl Share {
     pub(crate) fn desk(&self) -> Result<Desk, ShareError> {
         Ok(match &self.door {
             Door::Http { url, limit, id, token } => {
-                Desk::Http(HttpDesk::new(url, limit, id, token.as_deref())?)
+                Desk::Http(Box::new(HttpDesk::new(url, limit, id, token.as_deref())?))
             }
             Door::Udp { server, key } => Desk::Udp(UdpDesk::new(*server, key)),
         })
@@ -152,7 +152,7 @@ impl std::fmt::Debug for Door {
 
 /// Whoever the server is asked by.
 pub(crate) enum Desk {
-    Http(HttpDesk),
+    Http(Box<HttpDesk>),
     Udp(UdpDesk),
 }
 

@@ -137,6 +137,10 @@ impl State {
         (waiting, std::mem::take(&mut self.outbox), line)
     }
 
+    #[cfg_attr(
+        not(feature = "sharing"),
+        expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "some wait for a token")
+    )]
     fn grant(
         &mut self,
         core: &Arc<Core>,
@@ -174,6 +178,10 @@ impl State {
     }
 
     /// Whether somebody who is released has a place to go.
+    #[cfg_attr(
+        not(feature = "sharing"),
+        expect(clippy::unused_self, reason = "there may be a line for a token")
+    )]
     fn has_room(&self) -> bool {
         #[cfg(feature = "sharing")]
         if let Some(turnstile) = &self.turnstile {

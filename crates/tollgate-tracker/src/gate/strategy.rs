@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::QUEUE_DEFAULT;
 
 /// How long anybody waits, where nothing else is set.
-pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(60);
+pub const DEADLINE_DEFAULT: Duration = Duration::from_mins(1);
 
 /// What becomes of a request that may not be sent yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ pub(crate) enum End {
 
 impl End {
     /// Whether nobody wants to hear it any more.
+    #[cfg(feature = "sharing")]
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, Self::Task(sender) if sender.is_closed())
     }

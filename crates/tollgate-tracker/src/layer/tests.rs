@@ -16,9 +16,9 @@ use crate::{Costs, Group, Profile, Reason};
 
 type Answer = Result<Response<Full<Bytes>>, Infallible>;
 
-fn discord_429() -> Answer {
+fn discord_429() -> Response<Full<Bytes>> {
     let body = r#"{"message":"slow down","retry_after":2.5,"global":true}"#;
-    Ok(Response::builder().status(429).body(Full::from(body)).unwrap())
+    Response::builder().status(429).body(Full::from(body)).unwrap()
 }
 
 fn post(path: &str) -> Request<()> {
@@ -36,7 +36,7 @@ fn limited(error: TrackError<Infallible>) -> crate::Limited {
 async fn the_body_of_a_refusal_is_read_and_still_there_for_the_caller() {
     let gate = Gate::new(Profile::discord());
     let layer = TrackLayer::new(&gate.with(Strategy::Error));
-    let client = layer.layer(service_fn(|_: Request<()>| async { discord_429() }));
+    let client = layer.layer(service_fn(|_: Request<()>| async { Answer::Ok(discord_429()) }));
     let response = client.clone().oneshot(post("/channels/1/messages")).await.unwrap();
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     let body = response.into_body().collect().await.unwrap().to_bytes();

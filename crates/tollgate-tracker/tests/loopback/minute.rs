@@ -16,7 +16,7 @@ use tollgate_tracker::{Gate, Profile, Strategy};
 use crate::local::Local;
 
 const SECOND: u64 = 1_000_000_000;
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 const TASKS: u64 = 50;
 const ROUTES: usize = 200;
 /// Routes with small budgets of their own, each used by a task of its own.

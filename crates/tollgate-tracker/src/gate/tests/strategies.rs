@@ -34,7 +34,7 @@ async fn an_error_says_when_and_at_that_moment_it_passes() {
     assert_eq!(refused.reason, Reason::Spent);
     assert_eq!((refused.limit, refused.remaining), (Some(5), Some(0)));
     let wait = Duration::from(refused.retry_at.since(gate.now()));
-    tokio::time::sleep(wait - Duration::from_millis(2)).await;
+    tokio::time::sleep(wait.saturating_sub(Duration::from_millis(2))).await;
     assert!(strict.pass(&request()).await.is_err(), "it is too early");
     tokio::time::sleep(Duration::from_millis(2)).await;
     assert!(strict.pass(&request()).await.is_ok());

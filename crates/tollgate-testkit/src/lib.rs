@@ -1,4 +1,4 @@
-//! What the tests share: the exact oracle and seeded traffic.
+//! What the tests share: the exact oracle, seeded traffic, and a simulated API.
 //!
 //! The oracle is written from the definition of the arithmetic alone, with big integers, and knows
 //! nothing of the limiter it judges. [`compare`](compare::compare) runs the same nasty traffic
@@ -7,6 +7,7 @@
 pub mod allocations;
 pub mod audit;
 pub mod compare;
+pub mod discord;
 pub mod mismatch;
 pub mod oracle;
 pub mod random;

@@ -5,6 +5,7 @@ mod crowd;
 mod engine;
 mod redis;
 mod saved;
+mod tracker;
 mod udp;
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -23,6 +24,8 @@ pub(crate) enum Bench {
     Saved(saved::Args),
     /// Decisions in Redis, beside a plain loop of EVALSHA; and while Redis is away
     Redis(redis::Args),
+    /// Asking the tracker and telling it of the response, beside one check by governor
+    Tracker(tracker::Args),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
@@ -33,5 +36,6 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
         Bench::Count(args) => count::run(args),
         Bench::Saved(args) => saved::run(args),
         Bench::Redis(args) => redis::run(args),
+        Bench::Tracker(args) => tracker::run(args),
     }
 }

@@ -57,6 +57,10 @@ const SETTING: &str =
 
 const CLOCK: &[(&str, &str)] = &[
     ("crates/tollgate/src/time.rs", "`Clock`, the one place that reads a clock"),
+    (
+        "crates/tollgate-tracker/src/gate/time.rs",
+        "tokio's clock, which its timers run on and tests pause",
+    ),
     ("xtask/", "durations shown to people, and benchmarks"),
 ];
 

@@ -1,0 +1,237 @@
+//! A bucket: the budgets that a group of routes shares, and who holds and wants some of them.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollgate::{Moment, Nanos};
+
+use crate::arena::Slot;
+use crate::budget::{Budget, Heard, Open, Refill};
+use crate::headers::{BUDGETS_MAX, Scope, Told};
+use crate::request::{Costs, Load};
+use crate::verdict::Reason;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Bucket {
+    /// As people know it.
+    pub(crate) name: Arc<str>,
+    /// The key under which it is known, once the server has named it.
+    pub(crate) named: Option<u64>,
+    /// When it got that name. Responses to requests sent before may speak of another.
+    pub(crate) named_at: Moment,
+    knowledge: Knowledge,
+    /// Mostly one.
+    pub(crate) budgets: SmallVec<[Budget; 1]>,
+    pub(crate) in_flight: Load,
+    pub(crate) block: Option<Block>,
+    /// Refusals one after the other that did not say for how long.
+    pub(crate) strikes: u32,
+    pub(crate) line: Line,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Knowledge {
+    /// No response was had yet: one request finds out.
+    None,
+    /// A response was had, and said nothing of limits.
+    Free,
+    /// The budgets are known.
+    Told,
+}
+
+/// Nobody may pass until then.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Block {
+    pub(crate) until: Moment,
+    pub(crate) truly_secs: Option<f64>,
+    pub(crate) scope: Scope,
+}
+
+/// Those who wait, the first and the last, and where the bucket stands among the others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Line {
+    pub(crate) first: Option<Slot>,
+    pub(crate) last: Option<Slot>,
+    pub(crate) waiting: Load,
+    pub(crate) stand: Stand,
+}
+
+/// Where a bucket that somebody waits for stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stand {
+    /// Nobody waits, or an answer must come first.
+    #[default]
+    Aside,
+    /// Its first may go as soon as the limits on everything allow; by the number of its ticket.
+    Ready { number: u64, exempt: bool },
+    /// At that moment.
+    Timed(Moment),
+}
+
+/// Why nobody passes, and which budget says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shut {
+    pub(crate) reason: Reason,
+    /// `None` if only an answer can open it.
+    pub(crate) until: Option<Moment>,
+    pub(crate) budget: Option<usize>,
+    pub(crate) truly_secs: Option<f64>,
+}
+
+impl Bucket {
+    pub(crate) fn new(name: Arc<str>) -> Self {
+        Self {
+            name,
+            named: None,
+            named_at: Moment::EPOCH,
+            knowledge: Knowledge::None,
+            budgets: SmallVec::new(),
+            in_flight: Load::default(),
+            block: None,
+            strikes: 0,
+            line: Line::default(),
+        }
+    }
+
+    /// Whether a request may go, by this bucket alone.
+    pub(crate) fn open(&mut self, costs: &Costs, now: Moment, credit: Nanos) -> Result<(), Shut> {
+        if let Some(block) = self.block {
+            if block.until > now {
+                let until = Some(block.until);
+                let truly_secs = block.truly_secs;
+                return Err(Shut { reason: Reason::Refused, until, budget: None, truly_secs });
+            }
+            self.block = None;
+        }
+        match self.knowledge {
+            Knowledge::Told => self.open_budgets(costs, now, credit),
+            Knowledge::None if self.in_flight.requests > 0 => {
+                Err(Shut { reason: Reason::Probing, until: None, budget: None, truly_secs: None })
+            }
+            Knowledge::Free | Knowledge::None => Ok(()),
+        }
+    }
+
+    fn open_budgets(&mut self, costs: &Costs, now: Moment, credit: Nanos) -> Result<(), Shut> {
+        let mut strictest: Option<Shut> = None;
+        for (index, budget) in self.budgets.iter_mut().enumerate() {
+            let in_flight = self.in_flight.of(budget.unit);
+            let shut = match budget.open(costs.of(budget.unit), in_flight, now, credit) {
+                Open::Now => continue,
+                Open::At(until, truly_secs) => Shut {
+                    reason: Reason::Spent,
+                    until: Some(until),
+                    budget: Some(index),
+                    truly_secs,
+                },
+                Open::Answered => Shut {
+                    reason: Reason::InFlight,
+                    until: None,
+                    budget: Some(index),
+                    truly_secs: None,
+                },
+            };
+            strictest = Some(strictest.map_or(shut, |other| other.strictest(shut)));
+        }
+        strictest.map_or(Ok(()), Err)
+    }
+
+    /// When a request may go that joins the queue now; `None` if only answers can tell.
+    pub(crate) fn predict(&self, costs: &Costs, now: Moment, credit: Nanos) -> Option<Moment> {
+        let mut at = self.block.map_or(now, |block| block.until.max(now));
+        for budget in &self.budgets {
+            let unit = budget.unit;
+            let ahead = self.in_flight.of(unit).saturating_add(self.line.waiting.of(unit));
+            at = at.max(budget.predict(costs.of(unit), ahead, now, credit)?);
+        }
+        if self.knowledge == Knowledge::None && self.in_flight.requests > 0 {
+            None
+        } else {
+            Some(at)
+        }
+    }
+
+    /// Learns what a response says of its budgets, and counts what it does not speak of.
+    pub(crate) fn learn(
+        &mut self,
+        told: &[Told<'_>],
+        costs: &Costs,
+        refill: Refill,
+        heard: &Heard,
+    ) {
+        let mut learnt = 0;
+        for told in told.iter().filter(|told| told.remaining.or(told.limit).is_some()) {
+            let known = self.budgets.iter().position(|budget| budget.is(told));
+            let index = known.unwrap_or(self.budgets.len());
+            if known.is_none() {
+                if index == BUDGETS_MAX {
+                    continue;
+                }
+                self.budgets.push(Budget::new(told, refill));
+                self.knowledge = Knowledge::Told;
+            }
+            let in_flight = self.in_flight.of(told.unit);
+            self.budgets[index].learn(told, costs.of(told.unit), in_flight, heard);
+            learnt += 1;
+        }
+        // Mostly a response speaks of all of them.
+        if learnt < self.budgets.len() {
+            for budget in &mut self.budgets {
+                if !told.iter().any(|told| budget.is(told)) {
+                    budget.spend(costs.of(budget.unit), heard);
+                }
+            }
+        }
+    }
+
+    /// The server answered and said nothing of limits.
+    pub(crate) fn is_free(&mut self) {
+        if self.knowledge == Knowledge::None {
+            self.knowledge = Knowledge::Free;
+        }
+    }
+
+    /// Forgets what the server said, which now counts anew; what is in flight stays so.
+    pub(crate) fn begin_anew(&mut self) {
+        self.budgets.clear();
+        self.knowledge = Knowledge::None;
+    }
+
+    /// Counts a request that may have been sent and will not be answered.
+    pub(crate) fn lose(&mut self, costs: &Costs, heard: &Heard) {
+        for budget in &mut self.budgets {
+            budget.spend(costs.of(budget.unit), heard);
+        }
+    }
+
+    pub(crate) fn block(&mut self, block: Block) {
+        self.block = Some(block.or_longer(self.block));
+    }
+
+    /// Whether forgetting it lets nobody send more than is allowed. A bucket that is forgotten
+    /// is asked about by one request; so it may go if one may pass.
+    pub(crate) fn is_idle(&self, now: Moment) -> bool {
+        let is_spent = |budget: &Budget| budget.left(now, Nanos::ZERO) == Some(0);
+        self.in_flight.requests == 0
+            && self.line.first.is_none()
+            && self.block.is_none_or(|block| block.until <= now)
+            && !self.budgets.iter().any(is_spent)
+    }
+}
+
+impl Block {
+    /// The longer of this one and one that is there.
+    pub(crate) fn or_longer(self, known: Option<Self>) -> Self {
+        known.filter(|known| known.until >= self.until).unwrap_or(self)
+    }
+}
+
+impl Shut {
+    fn strictest(self, other: Self) -> Self {
+        match (self.until, other.until) {
+            (Some(known), Some(until)) if until > known => other,
+            (Some(_), None) => other,
+            _ => self,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A budget that fills up little by little.
+//!
+//! Each response says how much was left when the request was counted, and when it would be full.
+//! From then on at least that much and what has come back since is there, less what was counted
+//! later. Here the least that was ever said would starve the caller, for what is left honestly
+//! rises. So old responses must be superseded, and only by one that was counted after them.
+//!
+//! A request sent after a response was received is counted after it. So the least of all
+//! responses since some moment replaces what was known as soon as one of them answers a request
+//! sent after that moment; and then the next stretch begins. That takes one round trip or two,
+//! and of the responses of a stretch the one that was counted last is always among them.
+
+use tollgate::{Moment, Nanos};
+
+use super::{Heard, Open, said_or};
+use crate::headers::{Told, WAIT_MAX};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Level {
+    known: Option<Line>,
+    /// The least since `since`.
+    fresh: Option<Line>,
+    since: Moment,
+}
+
+/// What is there at any moment, if nothing is taken.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    at: Moment,
+    left: u64,
+    full_at: Moment,
+    truly_secs: Option<f64>,
+}
+
+impl Level {
+    pub(super) const fn new() -> Self {
+        Self { known: None, fresh: None, since: Moment::EPOCH }
+    }
+
+    pub(super) fn learn(&mut self, told: &Told<'_>, limit: Option<u64>, cost: u64, heard: &Heard) {
+        let limit = limit.or(told.remaining).unwrap_or(1).max(1);
+        let Some(left) = told.remaining else { return self.spend(cost, Some(limit), heard) };
+        let wait = said_or(told.reset_in, told.window, heard.unsaid);
+        let line = Line {
+            at: heard.now,
+            left: left.min(limit),
+            full_at: heard.now.after(wait.length),
+            truly_secs: wait.truly_secs,
+        };
+        self.fresh = Some(Line::least(self.fresh, line, limit));
+        self.known = Some(Line::least(self.known, line, limit));
+        if heard.sent >= self.since {
+            self.known = self.fresh.take();
+            self.since = heard.now;
+        }
+    }
+
+    pub(super) fn spend(&mut self, cost: u64, limit: Option<u64>, heard: &Heard) {
+        let limit = limit.unwrap_or(1).max(1);
+        let full = Line { at: heard.now, left: limit, full_at: heard.now, truly_secs: None };
+        self.known.get_or_insert(full).spend(cost, limit, heard);
+        // Only a response to a request that is sent from now on surely tells of it.
+        self.fresh = None;
+        self.since = heard.now;
+    }
+
+    pub(super) fn open(
+        &self,
+        limit: Option<u64>,
+        cost: u64,
+        in_flight: u64,
+        now: Moment,
+        credit: Nanos,
+    ) -> Open {
+        let (Some(line), Some(limit)) = (self.known, limit) else {
+            return if in_flight == 0 { Open::Now } else { Open::Answered };
+        };
+        let wanted = in_flight.saturating_add(cost.min(limit));
+        if wanted <= line.left_at(now.after(credit), limit) {
+            return Open::Now;
+        }
+        match line.reaches(wanted, limit) {
+            Some(at) => Open::At(at.before(credit), line.truly_secs),
+            None => Open::Answered,
+        }
+    }
+
+    pub(super) fn predict(
+        &self,
+        limit: Option<u64>,
+        cost: u64,
+        ahead: u64,
+        credit: Nanos,
+    ) -> Option<Moment> {
+        let (line, limit) = (self.known?, limit?);
+        let wanted = ahead.saturating_add(cost.min(limit));
+        let fill = line.full_at.since(line.at).get();
+        let missing = u128::from(wanted.saturating_sub(line.left));
+        let rate = u128::from((limit - line.left.min(limit)).max(1));
+        let wait = missing.saturating_mul(fill).div_ceil(rate);
+        Some(line.at.after(Nanos::new(wait)).before(credit))
+    }
+
+    pub(super) fn left(&self, limit: Option<u64>, now: Moment, credit: Nanos) -> Option<u64> {
+        let limit = limit?;
+        Some(self.known.map_or(limit, |line| line.left_at(now.after(credit), limit)))
+    }
+
+    pub(super) fn reset_at(&self) -> Option<Moment> {
+        self.known.map(|line| line.full_at)
+    }
+}
+
+impl Line {
+    /// The lower of the two at the moment of the second.
+    fn least(known: Option<Self>, line: Self, limit: u64) -> Self {
+        let Some(known) = known else { return line };
+        let left = known.left_at(line.at, limit).min(line.left);
+        let later = if known.full_at > line.full_at { known } else { line };
+        Self { at: line.at, left, ..later }
+    }
+
+    fn left_at(&self, now: Moment, limit: u64) -> u64 {
+        if now >= self.full_at {
+            return limit;
+        }
+        let passed = now.since(self.at).get();
+        let fill = self.full_at.since(self.at).get().max(1);
+        let back = u128::from(limit.saturating_sub(self.left)).saturating_mul(passed) / fill;
+        self.left.saturating_add(u64::try_from(back).unwrap_or(u64::MAX)).min(limit)
+    }
+
+    /// When there is as much as that; never if there is never so much.
+    fn reaches(&self, wanted: u64, limit: u64) -> Option<Moment> {
+        if wanted > limit {
+            return None;
+        }
+        let missing = u128::from(wanted.saturating_sub(self.left));
+        let fill = self.full_at.since(self.at).get();
+        let rate = u128::from(limit.saturating_sub(self.left).max(1));
+        Some(self.at.after(Nanos::new(missing.saturating_mul(fill).div_ceil(rate))))
+    }
+
+    fn spend(&mut self, cost: u64, limit: u64, heard: &Heard) {
+        let missed = u128::from(limit.saturating_sub(self.left));
+        let fill = self.full_at.since(self.at).get();
+        self.left = self.left_at(heard.now, limit).saturating_sub(cost);
+        self.at = heard.now;
+        let missing = u128::from(limit.saturating_sub(self.left));
+        // As quick as it was until now, where that can be told.
+        let fill = missing.saturating_mul(fill).checked_div(missed);
+        let fill = fill.map_or(heard.unsaid, Nanos::new);
+        self.full_at = heard.now.after(fill.min(WAIT_MAX));
+    }
+}

@@ -1,0 +1,236 @@
+//! A budget that is full again at one moment.
+//!
+//! The server counts a request between its sending and its answer, and says how long it is from
+//! then to the reset. So each response bounds the moment of the reset from both sides, on the
+//! caller's own clock: after the sending, and before the receipt, each plus that length. Windows
+//! that cannot be the same one are told apart by these bounds, however late a response is.
+//!
+//! Of one window the least that was left counts. Requests in flight are not in it: what may be
+//! taken is what is left, less what is in flight. That is exact, because of all responses had the
+//! one that was counted last says the least, and whatever is counted after it is still in flight.
+//! It stays so over a reset, since what is in flight then is held back from the new window too.
+
+use tollgate::{Moment, Nanos};
+
+use super::{Heard, Open, said_or};
+use crate::headers::Told;
+
+/// How exactly a moment is told by servers of which nothing is known: whole seconds.
+const PRECISION_UNKNOWN: Nanos = Nanos::from_secs(1);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    /// How exactly the end is told, where it is known not to move.
+    fixed: Option<Nanos>,
+    left: u64,
+    end: Option<End>,
+    /// From when on requests were sent into this window.
+    began: Moment,
+    /// The bounds of the end of the window before.
+    ended_from: Moment,
+    ended: Moment,
+    /// What was counted and no response told of, and when that was known.
+    untold: u64,
+    untold_at: Moment,
+    /// How long a window lasts, as far as it was seen.
+    length: Option<Nanos>,
+}
+
+/// Bounds of the moment at which the window ends.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    from: Moment,
+    by: Moment,
+    /// Whether a response said so that is surely of this window; if not, the next that is says it.
+    is_told: bool,
+    truly_secs: Option<f64>,
+}
+
+impl Window {
+    pub(super) const fn new(fixed: Option<Nanos>) -> Self {
+        Self {
+            fixed,
+            left: u64::MAX,
+            end: None,
+            began: Moment::EPOCH,
+            ended_from: Moment::EPOCH,
+            ended: Moment::EPOCH,
+            untold: 0,
+            untold_at: Moment::EPOCH,
+            length: None,
+        }
+    }
+
+    pub(super) fn learn(&mut self, told: &Told<'_>, limit: Option<u64>, cost: u64, heard: &Heard) {
+        self.renew(limit, heard.now, heard.credit);
+        self.measure(told);
+        let Some(left) = told.remaining else {
+            // Only how much there is, not what is left: it counts for itself.
+            self.left = self.left.min(limit.unwrap_or(u64::MAX));
+            if self.end.is_none() && told.reset_in.is_some() {
+                self.end = Some(self.bounds(told, heard));
+            }
+            return self.spend(cost, limit, heard);
+        };
+        // Only one that was sent later surely tells of what no other did.
+        if heard.sent >= self.untold_at {
+            self.untold = 0;
+        }
+        let left = left.saturating_sub(self.untold);
+        let end = self.bounds(told, heard);
+        let precision = self.precision();
+        if heard.sent < self.began && end.from <= self.ended.after(precision) {
+            return self.learn_late(left, &end, heard);
+        }
+        match self.end.filter(|known| known.is_told) {
+            Some(known) if end.from > known.by.after(precision) => {
+                // Nothing sent from now on can be counted in the window that was known.
+                self.ended_from = known.from;
+                self.ended = known.by;
+                self.began = heard.now;
+                self.left = left;
+                self.end = Some(end);
+            }
+            Some(known) => {
+                self.left = self.left.min(left);
+                self.end = Some(self.meet(known, end, heard.now));
+            }
+            None => {
+                self.left = self.left.min(left);
+                self.end = Some(end);
+            }
+        }
+    }
+
+    pub(super) fn spend(&mut self, cost: u64, limit: Option<u64>, heard: &Heard) {
+        self.renew(limit, heard.now, heard.credit);
+        self.left = self.left.saturating_sub(cost);
+        self.untold = self.untold.saturating_add(cost);
+        self.untold_at = heard.now;
+        if self.end.is_none() {
+            // Or it would stay spent for ever.
+            let length = self.length.unwrap_or(heard.unsaid);
+            let by = heard.now.after(length);
+            self.end = Some(End { from: heard.sent, by, is_told: false, truly_secs: None });
+        }
+    }
+
+    pub(super) fn open(
+        &mut self,
+        limit: Option<u64>,
+        cost: u64,
+        in_flight: u64,
+        now: Moment,
+        credit: Nanos,
+    ) -> Open {
+        self.renew(limit, now, credit);
+        let Some(end) = self.end else {
+            return match limit {
+                _ if in_flight == 0 => Open::Now,
+                Some(limit) if fits(cost, in_flight, self.left.min(limit), limit) => Open::Now,
+                // Of a window of which nothing is known one request finds out.
+                _ => Open::Answered,
+            };
+        };
+        let most = limit.unwrap_or(u64::MAX);
+        if fits(cost, in_flight, self.left, most) {
+            return Open::Now;
+        }
+        let renewed = limit.map_or(in_flight == 0, |limit| fits(cost, in_flight, limit, limit));
+        if renewed { Open::At(end.by.before(credit), end.truly_secs) } else { Open::Answered }
+    }
+
+    pub(super) fn predict(
+        &self,
+        limit: Option<u64>,
+        cost: u64,
+        ahead: u64,
+        now: Moment,
+        credit: Nanos,
+    ) -> Option<Moment> {
+        let limit = limit?;
+        let left = self.left(Some(limit), now, credit).unwrap_or(limit);
+        let wanted = ahead.saturating_add(cost.min(limit));
+        if wanted <= left {
+            return Some(now);
+        }
+        let resets = (wanted - left).div_ceil(limit);
+        let first = match self.end.filter(|end| end.by.before(credit) > now) {
+            Some(end) => end.by.before(credit),
+            None => now.after(self.length?),
+        };
+        let more = self.length.map_or(0, Nanos::get).saturating_mul(u128::from(resets - 1));
+        Some(first.after(Nanos::new(more)))
+    }
+
+    pub(super) fn left(&self, limit: Option<u64>, now: Moment, credit: Nanos) -> Option<u64> {
+        let renewed = self.end.is_none_or(|end| end.by.before(credit) <= now);
+        if renewed { limit } else { Some(self.left.min(limit.unwrap_or(u64::MAX))) }
+    }
+
+    pub(super) fn reset_at(&self) -> Option<Moment> {
+        self.end.map(|end| end.by)
+    }
+
+    /// Begins the next window when this one has ended for whatever is sent now.
+    fn renew(&mut self, limit: Option<u64>, now: Moment, credit: Nanos) {
+        let Some(end) = self.end.filter(|end| end.by.before(credit) <= now) else { return };
+        self.began = end.by.before(credit);
+        self.ended_from = end.from;
+        self.ended = end.by;
+        self.left = limit.unwrap_or(u64::MAX);
+        self.untold = 0;
+        self.end = None;
+    }
+
+    /// A response to a request that was sent before this window and seems to be of one that is
+    /// over. If it took so long that it may be of this one after all, then the least counts, but
+    /// it says nothing of the end.
+    fn learn_late(&mut self, left: u64, end: &End, heard: &Heard) {
+        let length = self.length.unwrap_or(heard.unsaid);
+        if end.by < self.ended_from.after(length) {
+            return;
+        }
+        self.left = self.left.min(left);
+        if self.end.is_none() {
+            let by = end.by.max(heard.now.after(length));
+            self.end = Some(End { from: self.ended, by, is_told: false, truly_secs: None });
+        }
+    }
+
+    fn measure(&mut self, told: &Told<'_>) {
+        let seen = self.length.max(told.reset_in.map(|wait| wait.length));
+        self.length = told.window.or(seen);
+    }
+
+    fn bounds(&self, told: &Told<'_>, heard: &Heard) -> End {
+        let wait = said_or(told.reset_in, self.length, heard.unsaid);
+        let rounding = self.fixed.unwrap_or(Nanos::ZERO);
+        End {
+            from: heard.sent.after(wait.length),
+            by: heard.now.after(wait.length).after(rounding),
+            is_told: told.reset_in.is_some(),
+            truly_secs: wait.truly_secs,
+        }
+    }
+
+    /// What a response says together with what is known. One that was received before the window
+    /// can have ended is of the same window, so both bounds hold, where the end is fixed. One that
+    /// came later may be of the next, and then the later bound is right for either.
+    fn meet(&self, known: End, end: End, now: Moment) -> End {
+        let from = known.from.max(end.from);
+        let is_same = self.fixed.is_some() && now < known.from && end.by >= known.from;
+        let earlier = end.by < known.by;
+        if is_same == earlier { End { from, ..end } } else { End { from, ..known } }
+    }
+
+    fn precision(&self) -> Nanos {
+        self.fixed.unwrap_or(PRECISION_UNKNOWN)
+    }
+}
+
+/// Whether `cost` fits beside what is in flight. Who asks for more than there ever is waits until
+/// all of it is there, and then hears from the server.
+fn fits(cost: u64, in_flight: u64, left: u64, limit: u64) -> bool {
+    in_flight.saturating_add(cost.min(limit)) <= left
+}

@@ -1,0 +1,161 @@
+//! From header fields to what they say.
+
+use smallvec::SmallVec;
+use tollgate::Moment;
+
+use super::draft::{Drafts, lengthen, lower};
+use super::list::NAME_BYTES_MAX;
+use super::name::{Field, Part};
+use super::said::{Said, Scope, Wait};
+use super::span::{self, MILLISECOND, SECOND, Span, When};
+use super::{number, policies};
+
+/// The lines of one field.
+type Lines<'h> = SmallVec<[&'h [u8]; 1]>;
+
+/// Reads what a response says about limits from its header fields, in whatever dialect.
+///
+/// `now` counts from 1970. It is only looked at for a date or an epoch in a response that has no
+/// `Date`, as the caller's clock may be wrong.
+///
+/// ```
+/// use tollgate::{Moment, Nanos};
+/// use tollgate_tracker::headers;
+///
+/// let fields = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset-after", "1.25")];
+/// let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
+/// let said = headers::read(fields, Moment::EPOCH);
+/// assert_eq!(said.budgets[0].remaining, Some(0));
+/// assert_eq!(said.budgets[0].reset_in.unwrap().length, Nanos::new(1_250_000_000));
+/// ```
+pub fn read<'h>(fields: impl Iterator<Item = (&'h str, &'h [u8])>, now: Moment) -> Said<'h> {
+    let mut said = Said::default();
+    read_into(&mut said, fields, now);
+    said
+}
+
+/// The same, for who need not move what was read.
+pub(crate) fn read_into<'h>(
+    said: &mut Said<'h>,
+    fields: impl Iterator<Item = (&'h str, &'h [u8])>,
+    now: Moment,
+) {
+    let mut reader = Reader::default();
+    for (name, value) in fields {
+        if let Some(field) = Field::named(name) {
+            reader.hear(field, trim(value));
+        }
+    }
+    reader.finish(now, said);
+}
+
+/// Without spaces around it, which most values do not have.
+#[inline]
+fn trim(value: &[u8]) -> &[u8] {
+    match value {
+        [b'!'..=b'~', .., b'!'..=b'~'] | [b'0'..=b'9'] => value,
+        _ => value.trim_ascii(),
+    }
+}
+
+#[derive(Default)]
+struct Reader<'h> {
+    drafts: Drafts<'h>,
+    name: Option<&'h str>,
+    bucket: Option<&'h str>,
+    scope: Option<Scope>,
+    is_global: bool,
+    retry_in: Option<Span>,
+    retry_at: Option<Span>,
+    retry_millis: Option<Span>,
+    states: Lines<'h>,
+    policies: Lines<'h>,
+    limits: Lines<'h>,
+    dates: Lines<'h>,
+    is_cached: bool,
+}
+
+impl<'h> Reader<'h> {
+    #[inline]
+    fn hear(&mut self, field: Field, value: &'h [u8]) {
+        match field {
+            Field::Of(group, Part::Limit) if group.name.is_empty() => {
+                match number::read_count(value) {
+                    limit @ Some(_) => lower(&mut self.drafts.of(group).limit, limit),
+                    // It may be a list that also has policies.
+                    None => self.limits.push(value),
+                }
+            }
+            Field::Of(group, part) => self.drafts.of(group).hear(part, value),
+            Field::Name => self.name = self.name.or(read_name(value)),
+            Field::Bucket => self.bucket = self.bucket.or(read_name(value)),
+            Field::Global => self.is_global |= value.eq_ignore_ascii_case(b"true"),
+            Field::Scope => self.scope = self.scope.or(read_scope(value)),
+            Field::RetryAfter => match span::read_wait(value, SECOND) {
+                Some(When::After(length)) => lengthen(&mut self.retry_in, Some(length)),
+                Some(When::At(point)) => lengthen(&mut self.retry_at, Some(point)),
+                None => {}
+            },
+            Field::RetryAfterMillis => {
+                let millis = number::read(value).map(|it| Span::of(it, MILLISECOND));
+                lengthen(&mut self.retry_millis, millis);
+            }
+            Field::States => self.states.push(value),
+            Field::Policies => self.policies.push(value),
+            Field::Date => self.dates.push(value),
+            Field::Age => self.is_cached |= number::read(value).is_some_and(|age| age.count() > 0),
+        }
+    }
+
+    fn finish(&mut self, now: Moment, said: &mut Said<'h>) {
+        // What was left when a cache stored the response says nothing of what is left now. An age
+        // of zero is what caches add to responses that they have just fetched.
+        if self.is_cached {
+            return;
+        }
+        policies::read_limit(&self.limits, &mut self.drafts);
+        policies::read_states(&self.states, &mut self.drafts);
+        policies::read_policies(&self.policies, &mut self.drafts);
+        if let Some(name) = self.name {
+            self.drafts.rename_only(name);
+        }
+        let start = || sent_at(&self.dates, now);
+        said.retry_after = self.retry_after(start);
+        self.drafts.tell(start, &mut said.budgets);
+        (said.bucket, said.global, said.scope) = (self.bucket, self.is_global, self.scope);
+    }
+
+    fn retry_after(&self, start: impl FnOnce() -> u128) -> Option<Wait> {
+        let mut retry_in = self.retry_in;
+        lengthen(&mut retry_in, self.retry_at.map(|point| point.since(start())));
+        // Milliseconds are the finer way to say the same, unless they say less than what would
+        // have been rounded up to these seconds.
+        let is_same = |millis: Span, secs: Span| {
+            let second = Span::Nanos(u128::from(SECOND));
+            millis.plus(second).longer(secs) != secs
+        };
+        let wait = match (self.retry_millis, retry_in) {
+            (Some(millis), Some(secs)) if !is_same(millis, secs) => Some(millis.longer(secs)),
+            (millis, secs) => millis.or(secs),
+        };
+        wait.map(Span::wait)
+    }
+}
+
+/// When the response was sent, by the clock that its dates and epochs are read from. `Date` has
+/// whole seconds and is rounded down, so what is counted from it never ends too early.
+fn sent_at(dates: &[&[u8]], now: Moment) -> u128 {
+    let nanos = |date: &&[u8]| Some(span::read_date(date)?.nanos().get());
+    dates.iter().filter_map(nanos).min().unwrap_or(now.as_nanos().into())
+}
+
+fn read_name(value: &[u8]) -> Option<&str> {
+    let is_name = |name: &&str| !name.is_empty() && name.len() <= NAME_BYTES_MAX;
+    str::from_utf8(value).ok().filter(is_name)
+}
+
+fn read_scope(value: &[u8]) -> Option<Scope> {
+    let scopes = [("user", Scope::User), ("global", Scope::Global), ("shared", Scope::Shared)];
+    let known = scopes.iter().find(|(name, _)| value.eq_ignore_ascii_case(name.as_bytes()));
+    known.map(|(_, scope)| *scope)
+}

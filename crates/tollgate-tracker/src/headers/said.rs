@@ -1,0 +1,80 @@
+//! What one response says about limits, whatever dialect it says it in.
+
+use smallvec::SmallVec;
+use tollgate::Nanos;
+
+/// How many budgets are read from one response; the rest is ignored.
+pub const BUDGETS_MAX: usize = 16;
+/// The longest that anybody is told to wait. What a response says beyond it is kept, as text for
+/// a person, in [`Wait::truly_secs`].
+pub const WAIT_MAX: Nanos = Nanos::from_secs(7 * 86_400);
+
+/// What one response says about limits. Times are relative to when the response was received.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Said<'h> {
+    /// The budgets it speaks of, each once.
+    pub budgets: SmallVec<[Told<'h>; 2]>,
+    /// `Retry-After`, which beats everything else.
+    pub retry_after: Option<Wait>,
+    /// What the server calls the bucket: `X-RateLimit-Bucket`.
+    pub bucket: Option<&'h str>,
+    /// `X-RateLimit-Global`: the fields are about the limit on all requests.
+    pub global: bool,
+    /// `X-RateLimit-Scope`.
+    pub scope: Option<Scope>,
+}
+
+/// What is said of one budget.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Told<'h> {
+    /// The name of its policy; empty where the dialect has but one.
+    pub name: &'h str,
+    /// What is counted.
+    pub unit: Unit,
+    /// How much there is when it is full.
+    pub limit: Option<u64>,
+    /// How much is left.
+    pub remaining: Option<u64>,
+    /// When there is more.
+    pub reset_in: Option<Wait>,
+    /// How long it takes from empty to full, where that is said.
+    pub window: Option<Nanos>,
+}
+
+/// What a budget counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Unit {
+    /// Requests.
+    #[default]
+    Requests,
+    /// Tokens of a language model, read and written.
+    Tokens,
+    /// Tokens that the model reads.
+    InputTokens,
+    /// Tokens that the model writes.
+    OutputTokens,
+    /// Bytes of content.
+    Bytes,
+    /// Requests at the same time.
+    Concurrent,
+}
+
+/// Whose limit was hit: `X-RateLimit-Scope`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The caller's own, on this route.
+    User,
+    /// The caller's own, on everything.
+    Global,
+    /// One that others share, so that hitting it is nobody's fault.
+    Shared,
+}
+
+/// A length of time as a response gave it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wait {
+    /// How long to wait: never negative, at most [`WAIT_MAX`].
+    pub length: Nanos,
+    /// What was said, in seconds, where it was more than [`WAIT_MAX`].
+    pub truly_secs: Option<f64>,
+}

@@ -1,0 +1,108 @@
+//! A limit that is known and never told: so many requests in any stretch of time.
+//!
+//! The server counts a request somewhere between its sending and its answer. So a request holds
+//! one of the places from when it is sent until a whole window after its answer came. Whatever
+//! kind of window the server has, it then never counts more than there are places. That needs
+//! one moment for each place, and no guess at how late anything is.
+
+use std::collections::VecDeque;
+
+use tollgate::{Moment, Nanos};
+
+/// How many requests may be sent in any window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// How many; at least one, at most [`PACE_MAX`].
+    pub count: u32,
+    /// In how long.
+    pub window: Nanos,
+}
+
+/// The most places that a pace has: each takes eight bytes.
+pub const PACE_MAX: u32 = 1 << 20;
+
+/// The places of a pace, and who holds them.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    pace: Pace,
+    in_flight: usize,
+    /// When the answers came that still hold a place, the earliest first.
+    answered: VecDeque<Moment>,
+}
+
+impl Places {
+    pub(crate) fn new(pace: Pace) -> Self {
+        let count = pace.count.clamp(1, PACE_MAX);
+        let answered = VecDeque::with_capacity(count as usize);
+        Self { pace: Pace { count, ..pace }, in_flight: 0, answered }
+    }
+
+    pub(crate) const fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    pub(crate) const fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// How many places are free now.
+    pub(crate) fn free(&mut self, now: Moment, credit: Nanos) -> usize {
+        while self.answered.front().is_some_and(|&at| self.leaves(at, credit) <= now) {
+            self.answered.pop_front();
+        }
+        self.unheld()
+    }
+
+    /// How many places are free at a moment, for who only looks.
+    pub(crate) fn left(&self, now: Moment, credit: Nanos) -> usize {
+        let held = self.answered.iter().filter(|&&at| self.leaves(at, credit) > now).count();
+        (self.pace.count as usize).saturating_sub(self.in_flight + held)
+    }
+
+    /// When the next place is free; `None` if that depends on answers that are still to come.
+    pub(crate) fn opens_at(&self, credit: Nanos) -> Option<Moment> {
+        self.answered.front().map(|&at| self.leaves(at, credit))
+    }
+
+    /// When a place is free for somebody who lets `before` others go first.
+    pub(crate) fn predict(&self, before: usize, now: Moment, credit: Nanos) -> Moment {
+        let free = self.unheld();
+        if before < free {
+            return now;
+        }
+        let nth = before - free;
+        if let Some(&at) = self.answered.get(nth) {
+            return self.leaves(at, credit).max(now);
+        }
+        // The rest goes when those that go now have held their places for a window, and so on.
+        let rounds = (nth - self.answered.len()) / self.pace.count as usize + 1;
+        now.after(Nanos::new(self.pace.window.get().saturating_mul(rounds as u128)))
+    }
+
+    pub(crate) fn take(&mut self) {
+        self.in_flight += 1;
+    }
+
+    /// The answer came: the place is held for another window.
+    pub(crate) fn answer(&mut self, now: Moment) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        // Who sends anyway may hold more than there are; only the latest can matter.
+        if self.answered.len() >= self.pace.count as usize {
+            self.answered.pop_front();
+        }
+        self.answered.push_back(now);
+    }
+
+    /// It was never sent.
+    pub(crate) fn give_back(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    fn unheld(&self) -> usize {
+        (self.pace.count as usize).saturating_sub(self.in_flight + self.answered.len())
+    }
+
+    fn leaves(&self, answered: Moment, credit: Nanos) -> Moment {
+        answered.after(self.pace.window).before(credit.min(self.pace.window))
+    }
+}

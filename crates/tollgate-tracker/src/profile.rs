@@ -1,0 +1,238 @@
+//! What is known of an API before it has answered: a profile is data and a route function.
+//!
+//! [`Profile::generic`] needs nothing to be known. Where something is, it is quickly said:
+//!
+//! ```
+//! use tollgate::Nanos;
+//! use tollgate_tracker::profile::{Pace, Profile, Refill, RouteWriter};
+//! use tollgate_tracker::{Request, Tracker};
+//!
+//! /// Each collection has a budget of its own; `GET` and `HEAD` share it.
+//! fn route(request: &Request<'_>, route: &mut RouteWriter<'_>) {
+//!     let collection = request.path.split(['/', '?']).nth(1).unwrap_or_default();
+//!     route.piece(if request.method == "HEAD" { "GET" } else { request.method });
+//!     route.piece(collection);
+//!     if collection == "status" {
+//!         route.exempt();
+//!     }
+//! }
+//!
+//! let profile = Profile {
+//!     name: "the library",
+//!     route,
+//!     pace: Some(Pace { count: 10, window: Nanos::from_secs(1) }),
+//!     refill: Refill::Fixed { precision: Nanos::from_secs(1) },
+//!     ..Profile::generic()
+//! };
+//! let tracker = Tracker::new(profile);
+//! # drop(tracker);
+//! ```
+
+mod discord;
+mod github;
+mod models;
+pub(crate) mod route;
+
+use tollgate::{Moment, Nanos};
+
+pub use crate::budget::Refill;
+pub use crate::invalid::{INVALID_SECS_MAX, InvalidMax};
+pub use crate::pace::{PACE_MAX, Pace};
+use crate::request::Request;
+pub(crate) use route::Route;
+pub use route::{NAME_BYTES_MAX, RouteWriter};
+
+/// Writes the pieces that tell a request's route from others.
+pub type RouteFn = fn(&Request<'_>, &mut RouteWriter<'_>);
+
+/// What is known of an API.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// What people call it; also the name of the bucket of all requests.
+    pub name: &'static str,
+    /// Which budget a request belongs to.
+    pub route: RouteFn,
+    /// A limit on all requests that is not told in header fields, and so is kept in advance.
+    pub pace: Option<Pace>,
+    /// How budgets fill up again.
+    pub refill: Refill,
+    /// What the body of a refusal looks like.
+    pub body: Body,
+    /// Whether 403 may mean a limit as 429 does: if nothing is left, if `Retry-After` is there,
+    /// or if the body speaks of a rate limit.
+    pub forbidden_is_limited: bool,
+    /// How long to wait after a refusal that does not say; doubled each time in a row.
+    pub unsaid: Nanos,
+    /// How many refused requests it bears: 401, 403 and 429 count, but for shared limits.
+    pub invalid: Option<InvalidMax>,
+}
+
+/// What the body of a refusal looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// Anything.
+    Any,
+    /// A JSON object. A refusal that has neither such a body nor a field that names a limit is
+    /// not from the API but from a proxy before it, and it is meant for every request.
+    Json {
+        /// What the number in `retry_after` counts.
+        retry_after: BodyUnit,
+    },
+}
+
+/// What the number in the body of a refusal counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyUnit {
+    /// Seconds, maybe with a fraction.
+    Seconds,
+    /// Whole milliseconds.
+    Milliseconds,
+}
+
+impl Profile {
+    /// Any API: one budget for all of it, unless its responses name several.
+    ///
+    /// Requests whose paths differ only in numbers and identifiers are of one route, and a route
+    /// moves to a bucket of its own once a response to it names one.
+    pub const fn generic() -> Self {
+        Self {
+            name: "all requests",
+            route: generic_route,
+            pace: None,
+            refill: Refill::Moving,
+            body: Body::Any,
+            forbidden_is_limited: false,
+            unsaid: Nanos::from_secs(1),
+            invalid: None,
+        }
+    }
+
+    /// Discord.
+    pub const fn discord() -> Self {
+        discord::PROFILE
+    }
+
+    /// GitHub's REST and GraphQL API.
+    pub const fn github() -> Self {
+        github::PROFILE
+    }
+
+    /// `OpenAI`. Say the model in [`Request::group`], for each has budgets of its own.
+    pub const fn openai() -> Self {
+        models::OPENAI
+    }
+
+    /// Anthropic. Say the model in [`Request::group`], for each has budgets of its own.
+    pub const fn anthropic() -> Self {
+        models::ANTHROPIC
+    }
+
+    pub(crate) fn route(&self, request: &Request<'_>, now: Moment) -> Route {
+        self.write(request, now, None)
+    }
+
+    /// What people call the route.
+    pub(crate) fn describe(&self, request: &Request<'_>, now: Moment) -> String {
+        let mut name = String::new();
+        let route = self.write(request, now, Some(&mut name));
+        if route.home != route.key {
+            // It is not the route's own bucket.
+            let shared = if request.group.is_empty() { self.name } else { request.group };
+            shared.clone_into(&mut name);
+        }
+        name
+    }
+
+    fn write(&self, request: &Request<'_>, now: Moment, name: Option<&mut String>) -> Route {
+        let mut writer = RouteWriter::new(request.group, now, name);
+        (self.route)(request, &mut writer);
+        writer.finish()
+    }
+}
+
+fn generic_route(request: &Request<'_>, route: &mut RouteWriter<'_>) {
+    route.shares();
+    route.piece(request.method);
+    for segment in segments(request.path) {
+        route.piece(if is_identifier(segment) { ":id" } else { segment });
+    }
+}
+
+/// The parts of a path, without its query.
+fn segments(path: &str) -> Segments<'_> {
+    Segments { rest: path }
+}
+
+/// Goes through a path once: it is walked for every request.
+#[derive(Clone, Debug)]
+struct Segments<'p> {
+    rest: &'p str,
+}
+
+impl<'p> Iterator for Segments<'p> {
+    type Item = &'p str;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'p str> {
+        while !self.rest.is_empty() {
+            let (segment, rest) = self.rest.split_at(segment_end(self.rest.as_bytes()));
+            self.rest = rest.strip_prefix('/').unwrap_or_default();
+            if !segment.is_empty() {
+                return Some(segment);
+            }
+        }
+        None
+    }
+}
+
+/// Where the first part of a path ends. Eight bytes are looked at together, which is several times
+/// as quick as one by one.
+fn segment_end(path: &[u8]) -> usize {
+    let (words, rest) = path.as_chunks::<8>();
+    for (word, at) in words.iter().zip((0..).step_by(8)) {
+        let word = u64::from_le_bytes(*word);
+        // `/` and `?` differ in one bit.
+        let ends = zero_bytes((word | each(0x10)) ^ each(b'?')) | zero_bytes(word ^ each(b'#'));
+        if ends != 0 {
+            return at + ends.trailing_zeros() as usize / 8;
+        }
+    }
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+    path.len() - rest.len() + end.unwrap_or(rest.len())
+}
+
+const fn each(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
+/// Has the highest bit set of the first byte that is zero, and no bit below it.
+const fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(each(1)) & !word & each(0x80)
+}
+
+/// Whether a part of a path looks as if it named one of many things: a number, or something with
+/// digits that is as long as a hash or an UUID.
+fn is_identifier(segment: &str) -> bool {
+    const LONG: usize = 16;
+    if segment.len() < LONG {
+        is_number(segment)
+    } else {
+        segment.bytes().any(|byte| byte.is_ascii_digit())
+    }
+}
+
+fn is_number(segment: &str) -> bool {
+    let (words, rest) = segment.as_bytes().as_chunks::<8>();
+    !segment.is_empty()
+        && words.iter().all(|word| are_digits(u64::from_le_bytes(*word)))
+        && rest.iter().all(u8::is_ascii_digit)
+}
+
+/// Digits are 0x30 to 0x39: six more is still below 0x40.
+const fn are_digits(word: u64) -> bool {
+    let high = each(0xf0);
+    word & high == each(0x30) && word.wrapping_add(each(6)) & high == each(0x30)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+use serde_json::json;
+use tollgate::Nanos;
+
+use super::super::ShareError;
+use super::super::till::Answer;
+use super::{HttpDesk, read};
+
+#[test]
+fn what_is_no_address_of_a_server_is_refused() {
+    for url in ["", "127.0.0.1:8080", "https://example.com", "http://", "http://a b", "ftp://a"] {
+        let refused = HttpDesk::new(url, "Limit", "id", None).err();
+        assert!(matches!(refused, Some(ShareError::Address(text)) if text == url), "{url}");
+    }
+    let refused = HttpDesk::new("http://localhost", "Limit", "id", Some("new\nline")).err();
+    assert!(matches!(refused, Some(ShareError::Token)));
+    assert!(HttpDesk::new("http://[::1]:8080/", "Limit", "id", Some("secret")).is_ok());
+}
+
+#[test]
+fn an_answer_is_read_and_anything_else_is_not_taken_for_one() {
+    let allowed = json!({"allowed": true, "remaining": 4, "retry_in_ns": 0});
+    let wanted = Answer { granted: 3, left: 4, retry_in: Nanos::ZERO };
+    assert_eq!(read(&allowed, 3).unwrap(), wanted);
+    let denied = json!({"allowed": false, "remaining": 1, "retry_in_ns": 20_000_000});
+    let wanted = Answer { granted: 0, left: 1, retry_in: Nanos::new(20_000_000) };
+    assert_eq!(read(&denied, 3).unwrap(), wanted);
+    for nonsense in [json!(null), json!({}), json!({"error": "no such limit"}), json!([1])] {
+        assert!(read(&nonsense, 1).is_err(), "{nonsense}");
+    }
+}

@@ -1,0 +1,279 @@
+//! When to ask the server, for how much, and what to do while it is away. No clock, no socket.
+//!
+//! While the server is there, a request needs a token of it. While it is away, each process has a
+//! share of its own. Between the two is a quiet time, because what others sent is still counted by
+//! the API for a window: nobody may send on the strength of one rule what others have just sent on
+//! the strength of the other.
+//!
+//! - The server does not answer at `t`: whoever had tokens had them before `t`. So until a window
+//!   after `t` nothing is sent, and then the own share.
+//! - The server answers again at `t`: others may notice as late as [`PROBE`] after it, and send
+//!   their share until then. So until a window after that nothing is sent, and then by tokens.
+
+use tollgate::{Moment, Nanos};
+
+use super::held::{Held, Refunds, Terms};
+use crate::pace::{Pace, Places};
+
+/// How often a server that is away is tried.
+pub(crate) const PROBE: Nanos = Nanos::new(250_000_000);
+/// How late anything may be that was sent just before the server went away.
+const LATE_MAX: Nanos = Nanos::new(250_000_000);
+/// How often to ask for tokens that somebody else may give back.
+const POLL: Nanos = Nanos::new(8_000_000);
+/// The most tokens that are asked for at once.
+const TOKENS_MAX: u32 = 64;
+
+/// What becomes of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// They are held until a window after the answer, and then given back.
+    Held,
+    /// They are spent, and time brings new ones.
+    Spent,
+}
+
+/// What is asked of the server. Nothing of either asks whether it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ask {
+    /// How many tokens, and of which terms.
+    pub(crate) spend: u32,
+    pub(crate) terms: Terms,
+    pub(crate) refunds: Refunds,
+}
+
+/// What the server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// How many tokens it gave.
+    pub(crate) granted: u32,
+    /// How many are left.
+    pub(crate) left: u32,
+    /// When there are more, as far as it says.
+    pub(crate) retry_in: Nanos,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Ask(Ask),
+    /// Nothing, until then.
+    Idle(Option<Moment>),
+}
+
+/// What lets one request pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    /// In which of the server's lives it was had, and of which terms; none if it is of the own
+    /// share.
+    of: Option<(u64, Terms)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    There,
+    Away { alone_from: Moment, probe_at: Moment },
+    Back { from: Moment },
+}
+
+/// Where tokens come from.
+#[derive(Debug)]
+pub(crate) struct Till {
+    kind: Kind,
+    window: Nanos,
+    /// What was sent lately, and the own share of it; none if there is no own share.
+    own: Option<Places>,
+    mode: Mode,
+    /// Counts how often the server went away.
+    life: u64,
+    in_hand: u32,
+    /// The terms of those in hand.
+    terms: Terms,
+    /// How many to ask for next, and when.
+    wanted: u32,
+    ask_at: Moment,
+    held: Held,
+    /// The shortest round trip to the server lately.
+    shortest: Nanos,
+}
+
+impl Till {
+    pub(crate) fn new(kind: Kind, window: Nanos, alone: u32) -> Self {
+        let own = (alone > 0).then(|| Places::new(Pace { count: alone, window }));
+        Self {
+            kind,
+            window,
+            own,
+            mode: Mode::There,
+            life: 0,
+            in_hand: 0,
+            terms: Terms { current: 0, other: None },
+            wanted: 1,
+            ask_at: Moment::EPOCH,
+            held: Held::default(),
+            shortest: Nanos::new(u128::MAX),
+        }
+    }
+
+    /// Whether the server answers.
+    pub(crate) fn is_there(&self) -> bool {
+        self.mode == Mode::There
+    }
+
+    /// A token, if there is one now.
+    pub(crate) fn take(&mut self, now: Moment) -> Option<Token> {
+        match self.mode {
+            Mode::There if self.in_hand > 0 => {
+                self.in_hand -= 1;
+                if let Some(own) = &mut self.own {
+                    own.take();
+                }
+                Some(Token { of: Some((self.life, self.terms)) })
+            }
+            Mode::Away { alone_from, .. } if alone_from <= now => {
+                let own = self.own.as_mut()?;
+                if own.free(now, Nanos::ZERO) == 0 {
+                    return None;
+                }
+                own.take();
+                Some(Token { of: None })
+            }
+            _ => None,
+        }
+    }
+
+    /// The request of a token was answered, or lost. The next one that uses it takes at least
+    /// `credit` on its way.
+    pub(crate) fn settle(&mut self, token: Token, credit: Nanos, now: Moment) {
+        if let Some(own) = &mut self.own {
+            own.answer(now);
+        }
+        if let Some((life, terms)) = token.of
+            && life == self.life
+            && self.kind == Kind::Held
+        {
+            let at = now.after(self.window).before(credit.min(self.window));
+            self.held.until(at, terms);
+        }
+    }
+
+    /// The request of a token was never sent.
+    pub(crate) fn give_back(&mut self, token: Token) {
+        if let Some(own) = &mut self.own {
+            own.give_back();
+        }
+        if let Some((life, terms)) = token.of
+            && life == self.life
+            && self.kind == Kind::Held
+        {
+            self.held.release(terms);
+        }
+    }
+
+    /// What to do now for `waiting` requests. Tokens in hand that nobody took go back.
+    pub(crate) fn step(&mut self, waiting: usize, now: Moment) -> Step {
+        if let Mode::Back { from } = self.mode {
+            if now < from {
+                return Step::Idle(Some(from));
+            }
+            self.mode = Mode::There;
+            self.ask_at = now;
+        }
+        self.put_back();
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        if let Mode::Away { probe_at, .. } = self.mode {
+            if probe_at <= now {
+                let terms = Terms::at(now, self.window);
+                return Step::Ask(Ask { spend: 0, terms, refunds: Refunds::new() });
+            }
+            let opens = (waiting > 0 && self.own.is_some()).then(|| self.opens_at(now));
+            return Step::Idle(opens.into_iter().chain([probe_at]).min());
+        }
+        let spend = if self.ask_at <= now { self.wanted.min(waiting) } else { 0 };
+        let refunds = self.held.due(now);
+        if spend > 0 || !refunds.is_empty() {
+            return Step::Ask(Ask { spend, terms: Terms::at(now, self.window), refunds });
+        }
+        let ask_at = (waiting > 0).then_some(self.ask_at);
+        Step::Idle(ask_at.into_iter().chain(self.held.next()).min())
+    }
+
+    /// When there may be a token for who comes now, as far as that can be said.
+    pub(crate) fn opens_at(&self, now: Moment) -> Moment {
+        match self.mode {
+            Mode::There => self.ask_at.max(now),
+            Mode::Back { from } => from.max(now),
+            Mode::Away { alone_from, probe_at } => {
+                let Some(own) = &self.own else { return probe_at.max(now) };
+                let free = own.left(now.max(alone_from), Nanos::ZERO);
+                let opens = if free > 0 { Some(alone_from) } else { own.opens_at(Nanos::ZERO) };
+                // If only an answer can tell, a window is what it takes after that.
+                opens.unwrap_or(now.after(self.window)).max(alone_from).max(now)
+            }
+        }
+    }
+
+    /// The server answered what was asked of it at `asked`.
+    pub(crate) fn answered(&mut self, ask: &Ask, answer: Answer, asked: Moment, now: Moment) {
+        if let Mode::Away { .. } = self.mode {
+            let quiet = Nanos::new(PROBE.get() + self.window.get() + LATE_MAX.get());
+            self.mode = Mode::Back { from: now.after(quiet) };
+            return;
+        }
+        if ask.spend == 0 {
+            return;
+        }
+        if self.is_stale(now.since(asked)) && answer.granted > 0 {
+            // It counts from when the server gave it, and that was perhaps too long ago.
+            self.ask_at = now;
+            return;
+        }
+        (self.in_hand, self.terms) = (answer.granted, ask.terms);
+        let granted_all = answer.granted == ask.spend;
+        let left = answer.left.clamp(1, TOKENS_MAX);
+        let fewer_are_there = answer.left > 0 && left < ask.spend;
+        self.wanted = if granted_all || fewer_are_there { left } else { 1 };
+        let at_once = granted_all || fewer_are_there;
+        self.ask_at = match self.kind {
+            _ if at_once => now,
+            Kind::Held => now.after(POLL),
+            Kind::Spent => now.after(answer.retry_in),
+        };
+    }
+
+    /// The server did not answer.
+    pub(crate) fn failed(&mut self, now: Moment) {
+        let probe_at = now.after(PROBE);
+        let alone_from = match self.mode {
+            Mode::Away { alone_from, .. } => alone_from,
+            Mode::There | Mode::Back { .. } => now.after(self.window).after(LATE_MAX),
+        };
+        self.mode = Mode::Away { alone_from, probe_at };
+        // A server that comes back may have forgotten all; then nothing is owed to it.
+        self.life += 1;
+        self.held.clear();
+        self.in_hand = 0;
+        self.wanted = 1;
+    }
+
+    /// Tokens in hand that nobody took go back.
+    fn put_back(&mut self) {
+        for _ in 0..std::mem::take(&mut self.in_hand) {
+            if self.kind == Kind::Held {
+                self.held.release(self.terms);
+            }
+        }
+    }
+
+    /// Whether an answer took so much longer than they do that what it grants is not for now.
+    fn is_stale(&mut self, took: Nanos) -> bool {
+        const STALE: u128 = 8_000_000;
+        // It rises slowly, so that a way that has become longer is not taken for delay for ever.
+        let risen = self.shortest.get().saturating_add(self.shortest.get() / 64);
+        self.shortest = Nanos::new(risen).min(took);
+        self.kind == Kind::Spent && took.get() > self.shortest.get().saturating_add(STALE)
+    }
+}
+
+#[cfg(test)]
+mod tests;

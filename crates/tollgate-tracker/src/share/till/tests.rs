@@ -1,0 +1,254 @@
+//! Processes and a server in virtual time, without either: a bucket that is asked directly.
+
+use std::collections::{HashMap, VecDeque};
+
+use tollgate::{Moment, Nanos};
+use tollgate_testkit::random::Random;
+
+use super::{Answer, Ask, Kind, Refunds, Step, Terms, Till, Token};
+
+const MS: u64 = 1_000_000;
+const SECOND: Nanos = Nanos::from_secs(1);
+
+/// The server: a bucket for each term, or one for all.
+struct Server {
+    kind: Kind,
+    burst: u32,
+    /// How often a token comes by itself, if that is so.
+    every: Option<u64>,
+    buckets: HashMap<u64, (u32, Moment)>,
+    is_there: bool,
+}
+
+impl Server {
+    fn holding() -> Self {
+        let (kind, every) = (Kind::Held, None);
+        Self { kind, burst: 50, every, buckets: HashMap::new(), is_there: true }
+    }
+
+    fn spending() -> Self {
+        let (kind, every) = (Kind::Spent, Some(21 * MS));
+        Self { kind, burst: 2, every, buckets: HashMap::new(), is_there: true }
+    }
+
+    fn bucket(&mut self, term: u64, now: Moment) -> &mut u32 {
+        let term = if self.kind == Kind::Held { term } else { 0 };
+        let (tokens, counted) = self.buckets.entry(term).or_insert((self.burst, now));
+        while let Some(every) = self.every
+            && counted.after(Nanos::new(every.into())) <= now
+        {
+            *counted = counted.after(Nanos::new(every.into()));
+            *tokens = (*tokens + 1).min(self.burst);
+        }
+        tokens
+    }
+
+    fn ask(&mut self, ask: &Ask, now: Moment) -> Option<Answer> {
+        if !self.is_there {
+            return None;
+        }
+        let burst = self.burst;
+        for &(term, count) in &ask.refunds {
+            let tokens = self.bucket(term, now);
+            *tokens = (*tokens + count).min(burst);
+        }
+        // Of both, or of none.
+        let terms: Vec<u64> = match self.kind {
+            Kind::Held => ask.terms.iter().collect(),
+            Kind::Spent => vec![0],
+        };
+        let left = terms.iter().map(|&term| *self.bucket(term, now)).min().unwrap();
+        let granted = if ask.spend <= left { ask.spend } else { 0 };
+        for term in terms {
+            *self.bucket(term, now) -= granted;
+        }
+        Some(Answer { granted, left: left - granted, retry_in: Nanos::new((4 * MS).into()) })
+    }
+}
+
+/// A process that always has something to send, and the requests it has in flight.
+struct Process {
+    till: Till,
+    flying: VecDeque<(Moment, Token)>,
+    looks_at: Moment,
+}
+
+/// What the API counted, by arrival.
+struct World {
+    random: Random,
+    server: Server,
+    processes: Vec<Process>,
+    arrived: Vec<Moment>,
+    late_max_ms: u64,
+}
+
+impl World {
+    fn new(server: Server, late_max_ms: u64, seed: u64) -> Self {
+        let process = || Process {
+            till: Till::new(server.kind, SECOND, 12),
+            flying: VecDeque::new(),
+            looks_at: Moment::EPOCH,
+        };
+        let processes = (0..4).map(|_| process()).collect();
+        let (random, arrived) = (Random::new(seed), Vec::new());
+        Self { random, server, processes, arrived, late_max_ms }
+    }
+
+    /// Lets time go by in milliseconds.
+    fn run(&mut self, from_ms: u64, to_ms: u64) {
+        for ms in from_ms..to_ms {
+            let now = Moment::from_nanos(ms * MS);
+            for index in 0..self.processes.len() {
+                self.turn(index, now);
+            }
+        }
+    }
+
+    fn turn(&mut self, index: usize, now: Moment) {
+        let process = &mut self.processes[index];
+        while let Some(&(_, token)) = process.flying.front().filter(|(at, _)| *at <= now) {
+            process.till.settle(token, Nanos::ZERO, now);
+            process.flying.pop_front();
+        }
+        if now < process.looks_at {
+            return;
+        }
+        // Tasks are not always called at once.
+        process.looks_at = now.after(Nanos::new((self.random.below(3) * MS).into()));
+        while let Some(token) = process.till.take(now) {
+            let arrives = now.after(Nanos::new((self.random.below(self.late_max_ms) * MS).into()));
+            self.arrived.push(arrives);
+            let answered = process.flying.back().map_or(arrives, |&(at, _)| at.max(arrives));
+            process.flying.push_back((answered, token));
+        }
+        if let Step::Ask(ask) = process.till.step(5, now) {
+            match self.server.ask(&ask, now) {
+                Some(answer) => process.till.answered(&ask, answer, now, now),
+                None => process.till.failed(now),
+            }
+        }
+    }
+
+    /// The most that the API counted in any window.
+    fn most_in_a_window(&mut self) -> usize {
+        self.arrived.sort();
+        let arrived = &self.arrived;
+        let within = |&first: &Moment| {
+            let end = arrived.partition_point(|at| *at < first.after(SECOND));
+            end - arrived.partition_point(|at| *at < first)
+        };
+        arrived.iter().map(within).max().unwrap_or(0)
+    }
+
+    fn between(&self, from_ms: u64, to_ms: u64) -> usize {
+        let range = from_ms * MS..to_ms * MS;
+        self.arrived.iter().filter(|at| range.contains(&at.as_nanos())).count()
+    }
+}
+
+#[test]
+fn held_tokens_never_exceed_the_limit_however_late_requests_arrive() {
+    for (late_max_ms, at_least) in [(2, 4_850), (50, 4_700), (400, 3_900)] {
+        let mut world = World::new(Server::holding(), late_max_ms, late_max_ms);
+        // Over the ends of two terms.
+        world.run(50_000, 150_000);
+        let (most, sent) = (world.most_in_a_window(), world.arrived.len());
+        assert!(most <= 50, "{late_max_ms} ms late: {most} in a window");
+        assert!(sent >= at_least, "{late_max_ms} ms late: {sent} in 100 s");
+    }
+}
+
+#[test]
+fn what_a_dead_process_held_is_back_with_the_next_term() {
+    let mut world = World::new(Server::holding(), 10, 1);
+    world.run(10_000, 15_000);
+    world.processes.truncate(1);
+    world.run(15_000, 130_000);
+    let (before, after) = (world.between(20_000, 50_000), world.between(70_000, 100_000));
+    assert!(before < 30 * 40, "{before} with what is left");
+    assert!(after > 30 * 47, "{after} with all of it");
+    assert!(world.most_in_a_window() <= 50);
+}
+
+#[test]
+fn spent_tokens_bear_as_much_delay_as_the_arithmetic_says() {
+    // Two at once, and one every 21 ms: 1 s and 20 ms have room for 48 of these.
+    let mut world = World::new(Server::spending(), 20, 1);
+    world.run(0, 60_000);
+    let (most, sent) = (world.most_in_a_window(), world.arrived.len());
+    assert!(most <= 50, "{most} in a window");
+    assert!(sent >= 47 * 60, "{sent} in a minute");
+}
+
+#[test]
+fn when_the_server_goes_each_has_its_share_and_when_it_is_back_all_is_shared_again() {
+    for make in [Server::holding, Server::spending] {
+        for seed in 0..20 {
+            let mut world = World::new(make(), 15, seed);
+            world.run(5_000, 10_000);
+            world.server.is_there = false;
+            let back = 20_000 + seed * 13;
+            world.run(10_000, back);
+            // It has forgotten everything.
+            world.server = make();
+            world.run(back, 30_000);
+            let most = world.most_in_a_window();
+            assert!(most <= 50, "seed {seed}: {most} in a window");
+            let alone = world.between(12_000, 20_000);
+            assert!((8 * 44..=8 * 48).contains(&alone), "seed {seed}: {alone} alone");
+            let together = world.between(23_000, 30_000);
+            assert!(together >= 7 * 46, "seed {seed}: {together} together again");
+            assert!(world.processes.iter().all(|process| process.till.is_there()));
+        }
+    }
+}
+
+#[test]
+fn who_has_no_share_of_its_own_waits_for_the_server() {
+    let mut till = Till::new(Kind::Held, SECOND, 0);
+    let at = |ms: u64| Moment::from_nanos(ms * MS);
+    till.failed(at(0));
+    for ms in 0..5_000 {
+        assert_eq!(till.take(at(ms)), None);
+        if let Step::Ask(ask) = till.step(1, at(ms)) {
+            assert_eq!((ask.spend, ask.refunds.len()), (0, 0));
+            till.failed(at(ms));
+        }
+    }
+    assert!(till.opens_at(at(5_000)) >= at(5_000));
+}
+
+#[test]
+fn a_token_that_took_too_long_to_come_is_not_used() {
+    let mut till = Till::new(Kind::Spent, SECOND, 12);
+    let at = |ms: u64| Moment::from_nanos(ms * MS);
+    let ask = Ask { spend: 1, terms: Terms::at(at(0), SECOND), refunds: Refunds::new() };
+    let granted = Answer { granted: 1, left: 1, retry_in: Nanos::ZERO };
+    assert_eq!(till.step(1, at(0)), Step::Ask(ask.clone()));
+    till.answered(&ask, granted, at(0), at(1));
+    assert!(till.take(at(1)).is_some());
+    assert_eq!(till.step(1, at(1)), Step::Ask(ask.clone()));
+    till.answered(&ask, granted, at(1), at(30));
+    assert!(till.take(at(30)).is_none());
+    assert_eq!(till.step(1, at(30)), Step::Ask(ask), "it asks for another");
+}
+
+#[test]
+fn what_nobody_took_and_what_was_never_sent_goes_back_at_once() {
+    let mut till = Till::new(Kind::Held, SECOND, 12);
+    let now = Moment::from_nanos(10_000 * MS);
+    let ask = |step: Step| match step {
+        Step::Ask(ask) => (ask.spend, ask.refunds.clone(), ask),
+        Step::Idle(until) => panic!("idle until {until:?}"),
+    };
+    let (_, _, asked) = ask(till.step(1, now));
+    till.answered(&asked, Answer { granted: 1, left: 40, retry_in: Nanos::ZERO }, now, now);
+    let token = till.take(now).unwrap();
+    till.give_back(token);
+    let (spend, refunds, asked) = ask(till.step(8, now));
+    assert_eq!((spend, refunds), (8, vec![(0, 1)]), "as many as there are known to be");
+    till.answered(&asked, Answer { granted: 8, left: 30, retry_in: Nanos::ZERO }, now, now);
+    assert!(till.take(now).is_some());
+    let (spend, refunds, _) = ask(till.step(0, now));
+    assert_eq!((spend, refunds), (0, vec![(0, 7)]));
+}

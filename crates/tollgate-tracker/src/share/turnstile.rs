@@ -1,0 +1,220 @@
+//! The line for what many processes share: whoever a bucket has let go stands here for a token.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tollgate::Moment;
+
+use super::till::{Answer, Ask, Step, Till, Token};
+use super::{DeskError, Share};
+use crate::gate::{Core, End, State, Stood, Told, Waiter};
+use crate::headers::{Scope, Unit};
+use crate::{Limited, Permit, Reason, Tracker};
+
+/// How many stand in line. The others stay in the lines of their buckets, so that what is heard
+/// meanwhile still counts for them.
+const LINE_MAX: usize = 64;
+
+pub(crate) struct Turnstile {
+    name: Arc<str>,
+    till: Till,
+    line: VecDeque<Entry>,
+}
+
+struct Entry {
+    permit: Permit,
+    waiter: Waiter,
+}
+
+/// Who is to be told what, and what to do then.
+pub(crate) struct Served {
+    pub(crate) told: Vec<Told>,
+    pub(crate) step: Step,
+    /// Whether somebody left the line, so that another may join.
+    has_moved: bool,
+}
+
+impl Turnstile {
+    pub(crate) fn has_room(&self) -> bool {
+        self.line.len() < LINE_MAX
+    }
+
+    /// Those who went away leave the line.
+    fn clear(&mut self, tracker: &mut Tracker, now: Moment) {
+        let (stay, gone) = self.line.drain(..).partition(|entry| !entry.waiter.end.is_gone());
+        self.line = stay;
+        let gone: VecDeque<Entry> = gone;
+        for entry in gone {
+            tracker.give_back(entry.permit, now);
+        }
+    }
+
+    /// Those whose turn cannot come in time are told so.
+    fn refuse(&mut self, tracker: &mut Tracker, told: &mut Vec<Told>, now: Moment) {
+        let opens_at = self.till.opens_at(now);
+        if self.line.iter().all(|entry| entry.waiter.deadline >= opens_at) {
+            return;
+        }
+        let in_time = |entry: &Entry| entry.waiter.deadline >= opens_at;
+        let (stay, late): (VecDeque<_>, VecDeque<_>) = self.line.drain(..).partition(in_time);
+        self.line = stay;
+        for Entry { permit, waiter } in late {
+            tracker.give_back(permit, now);
+            let answer = Err(limited(Some(self), Reason::Deadline, now).into());
+            told.push(Told { end: waiter.end, answer });
+        }
+    }
+}
+
+impl State {
+    /// Whether the request of a permit needs a token that processes share.
+    pub(crate) fn is_shared(&self, permit: &Permit) -> bool {
+        self.turnstile.is_some() && self.tracker.is_counted(permit)
+    }
+
+    /// Puts a request that no other limit stops in line for a token.
+    pub(crate) fn line_up<E: FnOnce() -> End>(
+        &mut self,
+        permit: Permit,
+        deadline: Moment,
+        end: E,
+        now: Moment,
+    ) -> Stood<E> {
+        let limited = limited(self.turnstile.as_ref(), Reason::Paced, now);
+        let Some(turnstile) = &mut self.turnstile else { return Stood::Clear(Some(permit), end) };
+        let waiter = Waiter { since: now, deadline, end: end() };
+        turnstile.line.push_back(Entry { permit, waiter });
+        Stood::Waits(None, limited)
+    }
+
+    /// Has a request wait in the line of its bucket, as there is no room here.
+    pub(crate) fn turn_away(&mut self, permit: Permit, now: Moment) -> Limited {
+        self.tracker.give_back(permit, now);
+        limited(self.turnstile.as_ref(), Reason::Queued, now)
+    }
+
+    pub(crate) fn add_to_line(&mut self, permit: Permit, waiter: Waiter) {
+        if let Some(turnstile) = &mut self.turnstile {
+            turnstile.line.push_back(Entry { permit, waiter });
+        }
+    }
+
+    /// Takes all out of the line, to be told when the lock is free.
+    pub(crate) fn empty_line(&mut self) -> Vec<Waiter> {
+        let Some(turnstile) = &mut self.turnstile else { return Vec::new() };
+        let line = std::mem::take(&mut turnstile.line);
+        let mut waiters = Vec::new();
+        for Entry { permit, waiter } in line {
+            // No time has passed that matters: nobody will use what is given back.
+            self.tracker.give_back(permit, Moment::EPOCH);
+            waiters.push(waiter);
+        }
+        waiters
+    }
+
+    fn serve(&mut self, core: &Arc<Core>, now: Moment) -> Served {
+        let mut told = Vec::new();
+        let Some(turnstile) = &mut self.turnstile else {
+            return Served { told, step: Step::Idle(None), has_moved: false };
+        };
+        let before = turnstile.line.len();
+        turnstile.clear(&mut self.tracker, now);
+        while !turnstile.line.is_empty()
+            && let Some(token) = turnstile.till.take(now)
+            && let Some(Entry { permit, waiter }) = turnstile.line.pop_front()
+        {
+            let waited = now.since(waiter.since);
+            let pass = core.pass(Some(permit), waited).with_token(token);
+            told.push(Told { end: waiter.end, answer: Ok(pass) });
+        }
+        let step = turnstile.till.step(turnstile.line.len(), now);
+        if let Step::Idle(_) = step {
+            turnstile.refuse(&mut self.tracker, &mut told, now);
+        }
+        let has_moved = turnstile.line.len() < before;
+        Served { told, step, has_moved }
+    }
+
+    fn heard(&mut self, ask: &Ask, answer: Result<Answer, DeskError>, asked: Moment, now: Moment) {
+        let Some(Turnstile { till, name, .. }) = &mut self.turnstile else { return };
+        let was_there = till.is_there();
+        match answer {
+            Ok(answer) => {
+                till.answered(ask, answer, asked, now);
+                if !was_there {
+                    tracing::info!(bucket = %name, "the server that is shared is back");
+                }
+            }
+            Err(error) => {
+                till.failed(now);
+                if was_there {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::warn!(bucket = %name, error, "the server that is shared is away");
+                }
+            }
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn with_share(tracker: Tracker, share: &Share) -> Self {
+        let core = Self::new(tracker);
+        let (name, till) = (Arc::from(share.name()), share.till());
+        core.state.lock().turnstile = Some(Turnstile { name, till, line: VecDeque::new() });
+        core
+    }
+
+    pub(crate) async fn line_changed(&self) {
+        self.line_changed.notified().await;
+    }
+
+    pub(crate) fn serve(self: &Arc<Self>) -> Served {
+        let now = self.now();
+        let served = self.state.lock().serve(self, now);
+        if served.has_moved {
+            self.changed.notify_one();
+        }
+        served
+    }
+
+    pub(crate) fn heard(&self, ask: &Ask, answer: Result<Answer, DeskError>, asked: Moment) {
+        let now = self.now();
+        self.state.lock().heard(ask, answer, asked, now);
+    }
+
+    /// The request of a token is settled: it was never sent, or it was answered or lost.
+    pub(crate) fn settle_token(&self, token: Token, is_given_back: bool) {
+        let now = self.now();
+        let mut state = self.state.lock();
+        let credit = state.tracker.head_start();
+        if let Some(Turnstile { till, .. }) = &mut state.turnstile {
+            if is_given_back {
+                till.give_back(token);
+            } else {
+                till.settle(token, credit, now);
+            }
+        }
+        drop(state);
+        self.line_changed.notify_one();
+    }
+}
+
+/// Why a request is not sent now that only what processes share stops.
+fn limited(turnstile: Option<&Turnstile>, reason: Reason, now: Moment) -> Limited {
+    let retry_at = turnstile.map_or(now, |turnstile| turnstile.till.opens_at(now));
+    Limited {
+        scope: Scope::Global,
+        bucket: turnstile.map_or_else(|| Arc::from(""), |it| Arc::clone(&it.name)),
+        policy: Arc::from(""),
+        unit: Unit::Requests,
+        reason,
+        limit: None,
+        remaining: Some(0),
+        retry_at,
+        retry_in: retry_at.since(now),
+        truly_secs: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! The test is the server: it answers what is asked, when it likes.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tollgate::{Moment, Nanos};
+
+use super::super::till::{Answer, Ask, Step};
+use super::super::{DeskError, Door, Share};
+use super::LINE_MAX;
+use crate::gate::{Core, Gate, Strategy};
+use crate::{Profile, Reason, Refused, Request};
+
+fn shared() -> (Gate, Arc<Core>) {
+    let [url, limit, id] = ["http://localhost", "all", "bot"].map(str::to_owned);
+    let door = Door::Http { url, limit, id, token: None };
+    let share = Share::of(&Profile::discord(), door, 5).unwrap();
+    Gate::shared_by_hand(Profile::discord(), &share)
+}
+
+fn request() -> Request<'static> {
+    Request::new("GET", "/users/1")
+}
+
+/// One turn of the task that keeps the line moving; what it asks.
+fn serve(core: &Arc<Core>) -> Option<Ask> {
+    let served = core.serve();
+    for told in served.told {
+        told.end.tell(told.answer);
+    }
+    match served.step {
+        Step::Ask(ask) => Some(ask),
+        Step::Idle(_) => None,
+    }
+}
+
+fn grant(core: &Arc<Core>, ask: &Ask, granted: u32) {
+    let answer = Answer { granted, left: 0, retry_in: Nanos::new(20_000_000) };
+    core.heard(ask, Ok(answer), core.now());
+}
+
+/// One request finds out that the bucket has no limit of its own.
+async fn learn(gate: &Gate, core: &Arc<Core>) {
+    let asked = request();
+    let (pass, ()) = tokio::join!(gate.pass(&asked), async {
+        settle().await;
+        let ask = serve(core).unwrap();
+        grant(core, &ask, 1);
+        serve(core);
+    });
+    crate::gate::tests::answer_nothing(pass.unwrap());
+}
+
+/// Lets all tasks go on until they wait.
+async fn settle() {
+    tokio::time::sleep(Duration::from_micros(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_go_to_those_who_came_first_and_the_line_is_bounded() {
+    let (gate, core) = shared();
+    learn(&gate, &core).await;
+    let passed = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = JoinSet::new();
+    for number in 0..3 * LINE_MAX {
+        let (gate, passed) = (gate.clone(), Arc::clone(&passed));
+        tasks.spawn(async move {
+            let mut pass = gate.pass(&request()).await.unwrap();
+            pass.sent();
+            passed.lock().unwrap().push(number);
+        });
+    }
+    settle().await;
+    assert_eq!(gate.snapshot().in_flight, LINE_MAX, "the others wait in the line of their bucket");
+    while passed.lock().unwrap().len() < 3 * LINE_MAX {
+        if let Some(ask) = serve(&core) {
+            assert!(ask.refunds.is_empty());
+            grant(&core, &ask, ask.spend);
+        }
+        settle().await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(*passed.lock().unwrap(), (0..3 * LINE_MAX).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_away_leaves_the_token_to_the_next() {
+    let (gate, core) = shared();
+    learn(&gate, &core).await;
+    let asked = request();
+    let first = tokio::time::timeout(Duration::from_millis(5), gate.pass(&asked));
+    assert!(first.await.is_err(), "nobody has served it");
+    let second = gate.pass(&asked);
+    let (second, ()) = tokio::join!(second, async {
+        settle().await;
+        let ask = serve(&core).unwrap();
+        assert_eq!((ask.spend, ask.refunds.len()), (1, 0));
+        grant(&core, &ask, 1);
+        assert_eq!(serve(&core), None);
+    });
+    drop(second.unwrap());
+    let ask = serve(&core).unwrap();
+    assert_eq!(ask.spend, 0);
+    assert!(ask.refunds.iter().all(|&(_, count)| count == 1), "what was not sent goes back");
+    assert!(!ask.refunds.is_empty());
+    assert_eq!(gate.snapshot().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_cannot_wait_is_told_when_there_is_more() {
+    let (gate, core) = shared();
+    let strict = gate.with(Strategy::Error);
+    let asked = request();
+    let (refused, ()) = tokio::join!(strict.pass(&asked), async {
+        settle().await;
+        let ask = serve(&core).unwrap();
+        grant(&core, &ask, 0);
+        assert_eq!(serve(&core), None);
+    });
+    let Err(Refused::Limited(limited)) = refused else { panic!("there was no token") };
+    assert_eq!((limited.reason, &*limited.bucket), (Reason::Deadline, "all"));
+    assert_eq!(limited.retry_in, Nanos::new(8_000_000), "it is asked again then");
+    assert_eq!(gate.snapshot().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_limit_does_not_count_needs_no_token() {
+    let (gate, _) = shared();
+    let path = "/interactions/1/aW50ZXJhY3Rpb246x/callback";
+    let pass = gate.with(Strategy::Error).pass(&Request::new("POST", path)).await;
+    assert!(pass.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_server_is_away_the_own_share_is_sent_after_a_quiet_time() {
+    let (gate, core) = shared();
+    let asked = request();
+    let began = gate.now();
+    let mut sent: Vec<Moment> = Vec::new();
+    let sending = async {
+        for _ in 0..30 {
+            let mut pass = gate.pass(&asked).await.unwrap();
+            pass.sent();
+            sent.push(gate.now());
+            crate::gate::tests::answer_nothing(pass);
+        }
+    };
+    let keeping = async {
+        loop {
+            if let Some(ask) = serve(&core) {
+                let asked = core.now();
+                core.heard(&ask, Err(DeskError::Late), asked);
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! { () = sending => {}, () = keeping => {} }
+    let first = sent[0].since(began);
+    assert!(first >= Nanos::new(1_250_000_000) && first < Nanos::new(1_300_000_000), "{first}");
+    // A fifth of fifty.
+    for (first, last) in sent.iter().zip(&sent[10..]) {
+        assert!(last.since(*first) >= Nanos::from_secs(1));
+    }
+}

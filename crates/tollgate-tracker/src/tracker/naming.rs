@@ -1,0 +1,109 @@
+//! Routes that turn out to belong to another bucket.
+//!
+//! A server names the bucket of a route in its responses, and may change its mind at any time.
+//! When it first names one, the route leads there from then on. When it gives another name to a
+//! route that it had named itself, then it has most likely renamed the bucket, and all routes that
+//! share it come along, with all that is in flight and all who wait: the server counts them under
+//! the new name. A route that does not belong there says so in its next response and then leaves
+//! alone.
+
+use std::sync::Arc;
+
+use tollgate::Moment;
+
+use super::{InFlight, Lead, Tracker};
+use crate::arena::Slot;
+use crate::bucket::Bucket;
+
+impl Tracker {
+    /// Follows the server's name for the bucket of a settled request. Whether what the response
+    /// says is about the bucket that the request belongs to now.
+    pub(super) fn follow(&mut self, settled: &mut InFlight, name: &str, now: Moment) -> bool {
+        let Some(from) = settled.bucket else { return false };
+        let Some(bucket) = self.buckets.at(from) else { return false };
+        let route = settled.route;
+        let key = route.named(name);
+        if bucket.named == Some(key) {
+            self.confirm(route.key, key);
+            return true;
+        }
+        if bucket.named.is_some() && settled.sent < bucket.named_at {
+            // It was perhaps counted before the bucket had the name it has now.
+            return false;
+        }
+        let lead = self.routes.find(route.key).and_then(|slot| self.routes.at(slot)).copied();
+        let all = match lead {
+            Some(lead) => lead.confirmed == bucket.named,
+            // The route has no bucket of its own yet, and leaves the one that all share.
+            None => false,
+        };
+        let target = self.buckets.find(key);
+        match target {
+            None if all => self.rename(from, key, name, now),
+            _ => {
+                let label = label(name, &bucket.name);
+                let to = target.or_else(|| self.add_bucket(key, Bucket::new(label), now));
+                let Some(to) = to else { return false };
+                if let Some(bucket) = self.buckets.at_mut(to).filter(|b| b.named.is_none()) {
+                    bucket.named = Some(key);
+                    bucket.named_at = now;
+                }
+                self.move_to(route.key, all, from, to, now);
+                settled.bucket = Some(to);
+                self.restand(Some(from), now);
+            }
+        }
+        self.confirm(route.key, key);
+        true
+    }
+
+    fn confirm(&mut self, route: u64, key: u64) {
+        let lead = self.routes.find(route).and_then(|slot| self.routes.at_mut(slot));
+        if let Some(lead) = lead {
+            lead.confirmed = Some(key);
+        }
+    }
+
+    fn rename(&mut self, slot: Slot, key: u64, name: &str, now: Moment) {
+        let Some(bucket) = self.buckets.at_mut(slot) else { return };
+        if bucket.named.is_some() {
+            bucket.begin_anew();
+        }
+        bucket.named = Some(key);
+        bucket.named_at = now;
+        bucket.name = label(name, &bucket.name);
+        self.buckets.rename(slot, key);
+    }
+
+    /// Moves a route, or all that lead to a bucket, with what is in flight and who waits.
+    fn move_to(&mut self, key: u64, all: bool, from: Slot, to: Slot, now: Moment) {
+        if all {
+            for lead in self.routes.iter_mut().filter(|lead| lead.bucket == from) {
+                lead.bucket = to;
+            }
+        } else {
+            self.point(key, Lead { bucket: to, confirmed: None }, now);
+        }
+        let moves = |route: u64| all || route == key;
+        for flight in self.permits.iter_mut() {
+            if flight.bucket == Some(from) && moves(flight.route.key) {
+                flight.bucket = Some(to);
+                if let Some(bucket) = self.buckets.at_mut(from) {
+                    bucket.in_flight.remove(&flight.costs);
+                }
+                if let Some(bucket) = self.buckets.at_mut(to) {
+                    bucket.in_flight.add(&flight.costs);
+                }
+            }
+        }
+        self.move_waiters(from, to, moves, now);
+    }
+}
+
+/// What people call a bucket that a server has named: that name, and the route it was known by.
+fn label(name: &str, known: &str) -> Arc<str> {
+    const SERVERS_NAME_CHARS: usize = 40;
+    let route = known.split_once(" = ").map_or(known, |(_, route)| route);
+    let name: String = name.chars().take(SERVERS_NAME_CHARS).collect();
+    Arc::from(format!("{name} = {route}"))
+}

@@ -1,0 +1,314 @@
+//! Waiting in line.
+//!
+//! Each bucket has a line, first come, first served. Buckets whose first may go, but for the
+//! limits on everything, are ordered by how long that first has waited; so a budget that all share
+//! is shared fairly, and no bucket is held up by another. Buckets that open at a known moment are
+//! ordered by it. The rest stands aside until an answer comes.
+
+use std::collections::BTreeSet;
+
+use tollgate::Moment;
+
+use super::{ShutToAll, Tracker};
+use crate::arena::{Arena, Slot};
+use crate::bucket::{Bucket, Shut, Stand};
+use crate::profile::Route;
+use crate::request::{Costs, Request};
+use crate::verdict::{Limited, Permit, Reason, Ticket};
+
+/// How many may wait for a bucket, where nothing else is set.
+pub const QUEUE_DEFAULT: usize = 1_000;
+/// How many may wait in all.
+pub const WAITERS_MAX: usize = 100_000;
+
+#[derive(Clone, Debug)]
+pub(super) struct Queues {
+    waiters: Arena<Waiter>,
+    /// Buckets whose first may go if the limits on everything allow: those that are counted, and
+    /// those that are exempt.
+    counted: BTreeSet<(u64, Slot)>,
+    exempt: BTreeSet<(u64, Slot)>,
+    timed: BTreeSet<(Moment, Slot)>,
+    next_number: u64,
+    pub(super) max: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    number: u64,
+    route: Route,
+    costs: Costs,
+    bucket: Slot,
+    before: Option<Slot>,
+    after: Option<Slot>,
+}
+
+impl Queues {
+    pub(super) fn new() -> Self {
+        Self {
+            waiters: Arena::new(),
+            counted: BTreeSet::new(),
+            exempt: BTreeSet::new(),
+            timed: BTreeSet::new(),
+            next_number: 0,
+            max: QUEUE_DEFAULT,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// Whether somebody of another bucket is waiting for the same limits on everything.
+    pub(super) fn is_before(&self, route: &Route) -> bool {
+        !if route.exempt { &self.exempt } else { &self.counted }.is_empty()
+    }
+
+    /// Where a ticket stands in line, and for what.
+    pub(super) fn whose(&self, ticket: Ticket) -> Option<(Slot, Route, Costs)> {
+        self.waiters.at(ticket.slot).map(|waiter| (waiter.bucket, waiter.route, waiter.costs))
+    }
+
+    fn ready(&mut self, exempt: bool) -> &mut BTreeSet<(u64, Slot)> {
+        if exempt { &mut self.exempt } else { &mut self.counted }
+    }
+
+    /// Puts a waiter into the line of its bucket, behind all that came before it.
+    fn link(&mut self, slot: Slot, bucket: &mut Bucket) {
+        let Some(&waiter) = self.waiters.at(slot) else { return };
+        let mut before = bucket.line.last;
+        // Only one that moves here from another bucket is not the last.
+        while let Some(other) = before.and_then(|before| self.waiters.at(before)) {
+            if other.number < waiter.number {
+                break;
+            }
+            before = other.before;
+        }
+        let after = match before.and_then(|before| self.waiters.at_mut(before)) {
+            Some(other) => other.after.replace(slot),
+            None => bucket.line.first.replace(slot),
+        };
+        match after.and_then(|after| self.waiters.at_mut(after)) {
+            Some(other) => other.before = Some(slot),
+            None => bucket.line.last = Some(slot),
+        }
+        if let Some(waiter) = self.waiters.at_mut(slot) {
+            waiter.before = before;
+            waiter.after = after;
+        }
+        bucket.line.waiting.add(&waiter.costs);
+    }
+
+    fn unlink(&mut self, slot: Slot, bucket: &mut Bucket) {
+        let Some(&waiter) = self.waiters.at(slot) else { return };
+        match waiter.before.and_then(|before| self.waiters.at_mut(before)) {
+            Some(other) => other.after = waiter.after,
+            None => bucket.line.first = waiter.after,
+        }
+        match waiter.after.and_then(|after| self.waiters.at_mut(after)) {
+            Some(other) => other.before = waiter.before,
+            None => bucket.line.last = waiter.before,
+        }
+        bucket.line.waiting.remove(&waiter.costs);
+    }
+}
+
+impl Tracker {
+    /// Lets at most `max` wait for each bucket.
+    #[must_use]
+    pub fn with_queue(mut self, max: usize) -> Self {
+        self.queues.max = max.min(WAITERS_MAX);
+        self
+    }
+
+    /// Waits in line until [`release`](Self::release) says it is this ticket's turn, which may be
+    /// at once. Refused if too many wait already, or if it would be later than `deadline`; then it
+    /// says when it would be.
+    pub fn join(
+        &mut self,
+        request: &Request<'_>,
+        deadline: Moment,
+        now: Moment,
+    ) -> Result<Ticket, Limited> {
+        let now = self.at(now);
+        let route = self.profile.route(request, now);
+        let Some(slot) = self.bucket_of(&route, request, now) else { return Err(self.full(now)) };
+        let Some(bucket) = self.buckets.at(slot) else { return Err(self.full(now)) };
+        let is_full = bucket.line.waiting.requests >= self.queues.max as u64;
+        if is_full || self.queues.len() >= WAITERS_MAX {
+            return Err(self.behind(slot, &route, &request.costs, Reason::QueueFull));
+        }
+        if self.turn(slot, &route, &request.costs) > deadline {
+            return Err(self.behind(slot, &route, &request.costs, Reason::Deadline));
+        }
+        let number = self.queues.next_number;
+        let costs = request.costs;
+        let waiter = Waiter { number, route, costs, bucket: slot, before: None, after: None };
+        let Some(place) = self.queues.waiters.insert(waiter) else { return Err(self.full(now)) };
+        self.queues.next_number += 1;
+        if let Some(bucket) = self.buckets.at_mut(slot) {
+            self.queues.link(place, bucket);
+        }
+        self.restand(Some(slot), now);
+        Ok(Ticket { number, slot: place })
+    }
+
+    /// Whose turn it is now, if anybody's. Call it until it says nobody; it hands out one permit
+    /// at a time.
+    pub fn release(&mut self, now: Moment) -> Option<(Ticket, Permit)> {
+        let now = self.at(now);
+        while let Some(&(at, slot)) = self.queues.timed.first() {
+            if at > now {
+                break;
+            }
+            self.restand(Some(slot), now);
+        }
+        loop {
+            let (number, slot) = self.oldest_ready(now)?;
+            let bucket = self.buckets.at_mut(slot)?;
+            let first = bucket.line.first?;
+            let waiter = *self.queues.waiters.at(first)?;
+            if bucket.open(&waiter.costs, now, self.credit.given()).is_err() {
+                // What was known of round trips has changed since.
+                self.restand(Some(slot), now);
+                continue;
+            }
+            let permit = self.grant(waiter.route, Some(slot), waiter.costs, now)?;
+            self.remove(first, now);
+            return Some((Ticket { number, slot: first }, permit));
+        }
+    }
+
+    /// Leaves the line. False if the ticket's turn had come already, or it had left before.
+    pub fn leave(&mut self, ticket: Ticket) -> bool {
+        let now = self.now;
+        self.remove(ticket.slot, now)
+    }
+
+    /// When [`release`](Self::release) may find somebody, if nothing else happens before. In the
+    /// past or now if it would find somebody already; nothing if nobody waits, or only an answer
+    /// can let anybody go.
+    pub fn next_wake(&mut self) -> Option<Moment> {
+        let mut wake = self.queues.timed.first().map(|&(at, _)| at);
+        for exempt in [false, true] {
+            if self.queues.ready(exempt).is_empty() {
+                continue;
+            }
+            let opens = match self.shut_to_all(exempt, self.now) {
+                Ok(()) => Some(self.now),
+                Err(shut) => shut.until,
+            };
+            wake = wake.into_iter().chain(opens).min();
+        }
+        wake
+    }
+
+    /// Finds anew where a bucket stands after something about it has changed.
+    pub(super) fn restand(&mut self, slot: Option<Slot>, now: Moment) {
+        let Some(slot) = slot else { return };
+        let Some(bucket) = self.buckets.at_mut(slot) else { return };
+        match std::mem::take(&mut bucket.line.stand) {
+            Stand::Aside => {}
+            Stand::Timed(at) => {
+                self.queues.timed.remove(&(at, slot));
+            }
+            Stand::Ready { number, exempt } => {
+                self.queues.ready(exempt).remove(&(number, slot));
+            }
+        }
+        let first = bucket.line.first.and_then(|first| self.queues.waiters.at(first)).copied();
+        let Some(first) = first else { return };
+        bucket.line.stand = match bucket.open(&first.costs, now, self.credit.given()) {
+            Ok(()) => {
+                let (number, exempt) = (first.number, first.route.exempt);
+                self.queues.ready(exempt).insert((number, slot));
+                Stand::Ready { number, exempt }
+            }
+            Err(Shut { until: Some(at), .. }) => {
+                self.queues.timed.insert((at, slot));
+                Stand::Timed(at)
+            }
+            Err(_) => Stand::Aside,
+        };
+    }
+
+    /// Moves those of some routes from one line into another, each to where it belongs by age.
+    pub(super) fn move_waiters(
+        &mut self,
+        from: Slot,
+        to: Slot,
+        moves: impl Fn(u64) -> bool,
+        now: Moment,
+    ) {
+        let mut next = self.buckets.at(from).and_then(|bucket| bucket.line.first);
+        while let Some((slot, waiter)) = next.and_then(|s| Some((s, *self.queues.waiters.at(s)?))) {
+            next = waiter.after;
+            if !moves(waiter.route.key) {
+                continue;
+            }
+            if let Some(bucket) = self.buckets.at_mut(from) {
+                self.queues.unlink(slot, bucket);
+            }
+            if let Some(waiter) = self.queues.waiters.at_mut(slot) {
+                waiter.bucket = to;
+            }
+            if let Some(bucket) = self.buckets.at_mut(to) {
+                self.queues.link(slot, bucket);
+            }
+        }
+        self.restand(Some(from), now);
+        self.restand(Some(to), now);
+    }
+
+    /// When it would be the turn of a request that joined now.
+    pub(super) fn turn(&mut self, slot: Slot, route: &Route, costs: &Costs) -> Moment {
+        let (now, credit) = (self.now, self.credit.given());
+        let answered = now.after(self.credit.usual());
+        let Some(bucket) = self.buckets.at(slot) else { return answered };
+        let mut turn = bucket.predict(costs, now, credit).unwrap_or(answered);
+        let own = usize::try_from(bucket.line.waiting.requests).unwrap_or(usize::MAX);
+        if let Err(ShutToAll { until: Some(until), .. }) = self.shut_to_all(route.exempt, now) {
+            turn = turn.max(until);
+        }
+        if let Some(places) = self.places.as_ref().filter(|_| !route.exempt) {
+            let before = own.saturating_add(self.queues.counted.len());
+            turn = turn.max(places.predict(before, now, credit));
+        }
+        turn
+    }
+
+    /// Why a request may not go before, or join, those who wait.
+    pub(super) fn behind(
+        &mut self,
+        slot: Slot,
+        route: &Route,
+        costs: &Costs,
+        reason: Reason,
+    ) -> Limited {
+        let turn = self.turn(slot, route, costs);
+        let shut = Shut { reason, until: Some(turn), budget: None, truly_secs: None };
+        self.by_bucket(slot, &shut, turn)
+    }
+
+    /// The bucket whose first has waited longest of all that may go.
+    fn oldest_ready(&mut self, now: Moment) -> Option<(u64, Slot)> {
+        let mut oldest = None;
+        for exempt in [false, true] {
+            let Some(&first) = self.queues.ready(exempt).first() else { continue };
+            if self.shut_to_all(exempt, now).is_ok() {
+                oldest = oldest.into_iter().chain([first]).min();
+            }
+        }
+        oldest
+    }
+
+    pub(super) fn remove(&mut self, slot: Slot, now: Moment) -> bool {
+        let Some(waiter) = self.queues.waiters.at(slot).copied() else { return false };
+        if let Some(bucket) = self.buckets.at_mut(waiter.bucket) {
+            self.queues.unlink(slot, bucket);
+        }
+        self.queues.waiters.remove(slot);
+        self.restand(Some(waiter.bucket), now);
+        true
+    }
+}

@@ -1,0 +1,306 @@
+//! Windows and names, told late, twice and out of order.
+
+use tollgate::{Moment, Nanos};
+
+use super::{BUCKETS_MAX, Tracker};
+use crate::headers::{Said, Told, Unit, Wait};
+use crate::profile::{Profile, Refill};
+use crate::request::Request;
+use crate::verdict::{Limited, Permit, Reason, Ticket, Verdict};
+
+const MILLI: u64 = 1_000_000;
+const A: &str = "/channels/1/a";
+const B: &str = "/channels/1/b";
+
+/// Discord without what is limited in all, told exactly.
+fn tracker() -> Tracker {
+    let refill = Refill::Fixed { precision: Nanos::ZERO };
+    Tracker::new(Profile { pace: None, refill, ..Profile::discord() })
+}
+
+fn at(ms: u64) -> Moment {
+    Moment::from_nanos(ms * MILLI)
+}
+
+#[track_caller]
+fn clear(tracker: &mut Tracker, path: &str, ms: u64) -> Permit {
+    match tracker.limited(&Request::new("GET", path), at(ms)) {
+        Verdict::Clear(permit) => permit,
+        Verdict::Limited(limited) => panic!("{limited:?}"),
+    }
+}
+
+#[track_caller]
+fn limited(tracker: &mut Tracker, path: &str, ms: u64) -> Limited {
+    match tracker.limited(&Request::new("GET", path), at(ms)) {
+        Verdict::Clear(_) => panic!("it is clear"),
+        Verdict::Limited(limited) => limited,
+    }
+}
+
+/// How many may be sent at once; they are given back.
+fn room(tracker: &mut Tracker, path: &str, ms: u64) -> usize {
+    let mut permits = Vec::new();
+    while let Verdict::Clear(permit) = tracker.limited(&Request::new("GET", path), at(ms)) {
+        permits.push(permit);
+    }
+    let room = permits.len();
+    for permit in permits {
+        tracker.give_back(permit, at(ms));
+    }
+    room
+}
+
+fn told(left: u64, limit: u64, reset_ms: u64) -> Told<'static> {
+    let length = Nanos::new((reset_ms * MILLI).into());
+    Told {
+        name: "",
+        unit: Unit::Requests,
+        limit: Some(limit),
+        remaining: Some(left),
+        reset_in: Some(Wait { length, truly_secs: None }),
+        window: None,
+    }
+}
+
+fn answer(tracker: &mut Tracker, permit: Permit, told: Told<'_>, ms: u64) {
+    answer_as(tracker, permit, "hash", told, ms);
+}
+
+fn answer_as(tracker: &mut Tracker, permit: Permit, name: &str, told: Told<'_>, ms: u64) {
+    let said =
+        Said { budgets: [told].into_iter().collect(), bucket: Some(name), ..Said::default() };
+    tracker.learn(permit, 200, &said, None, at(ms));
+}
+
+#[test]
+fn one_request_finds_out_what_is_allowed() {
+    let mut tracker = tracker();
+    let probe = clear(&mut tracker, A, 0);
+    assert_eq!(limited(&mut tracker, A, 0).reason, Reason::Probing);
+    answer(&mut tracker, probe, told(4, 5, 1_000), 100);
+    assert_eq!(room(&mut tracker, A, 100), 4);
+}
+
+#[test]
+fn a_route_that_says_nothing_of_limits_is_free_and_one_that_failed_is_asked_again() {
+    let mut tracker = tracker();
+    let probe = clear(&mut tracker, A, 0);
+    tracker.learn(probe, 502, &Said::default(), None, at(10));
+    let probe = clear(&mut tracker, A, 20);
+    assert_eq!(limited(&mut tracker, A, 20).reason, Reason::Probing);
+    tracker.learn(probe, 200, &Said::default(), None, at(30));
+    let permits: Vec<_> = (0..100).map(|_| clear(&mut tracker, A, 40)).collect();
+    assert_eq!(permits.len(), 100);
+}
+
+#[test]
+fn the_wait_is_exact() {
+    let mut tracker = tracker();
+    let probe = clear(&mut tracker, A, 0);
+    answer(&mut tracker, probe, told(0, 5, 1_000), 100);
+    let refused = limited(&mut tracker, A, 100);
+    assert_eq!((refused.reason, refused.retry_at), (Reason::Spent, at(1_100)));
+    assert_eq!((refused.limit, refused.remaining), (Some(5), Some(0)));
+    let just_before = at(1_100).before(Nanos::new(1));
+    assert!(matches!(tracker.limited(&Request::new("GET", A), just_before), Verdict::Limited(_)));
+    assert_eq!(room(&mut tracker, A, 1_100), 5);
+}
+
+#[test]
+fn late_and_reordered_responses_never_raise_the_budget() {
+    let mut tracker = tracker();
+    let probe = clear(&mut tracker, A, 0);
+    answer(&mut tracker, probe, told(4, 5, 1_000), 100);
+    let sent: Vec<_> = (0..3).map(|_| clear(&mut tracker, A, 110)).collect();
+    // Counted in this order, heard in the other.
+    for (permit, left) in sent.into_iter().zip([1, 2, 3]) {
+        answer(&mut tracker, permit, told(left, 5, 900), 250);
+        assert!(room(&mut tracker, A, 260) <= 1);
+    }
+    assert_eq!(room(&mut tracker, A, 260), 1);
+}
+
+#[test]
+fn what_is_in_flight_at_a_reset_is_held_back_from_the_new_window() {
+    let mut tracker = tracker();
+    let probe = clear(&mut tracker, A, 0);
+    answer(&mut tracker, probe, told(4, 5, 1_000), 100);
+    let slow: Vec<_> = (0..3).map(|_| clear(&mut tracker, A, 900)).collect();
+    assert_eq!(room(&mut tracker, A, 1_100), 2);
+    for permit in slow {
+        // They were counted before the reset: the new window is whole.
+        answer(&mut tracker, permit, told(1, 5, 50), 1_200);
+    }
+    assert_eq!(room(&mut tracker, A, 1_300), 5);
+}
+
+#[test]
+fn a_late_response_of_the_window_before_says_nothing_of_this_one() {
+    let mut tracker = tracker();
+    let probe = clear(&mut tracker, A, 0);
+    answer(&mut tracker, probe, told(4, 5, 1_000), 100);
+    let late = clear(&mut tracker, A, 200);
+    let new = clear(&mut tracker, A, 1_150);
+    answer(&mut tracker, new, told(3, 5, 900), 1_250);
+    answer(&mut tracker, late, told(0, 5, 600), 1_300);
+    assert_eq!(room(&mut tracker, A, 1_310), 3);
+    assert_eq!(limited_after(&mut tracker, 3, 1_310).retry_at, at(2_150));
+}
+
+#[test]
+fn a_request_that_was_counted_after_the_reset_shows_that_it_came() {
+    let mut tracker = tracker();
+    let probe = clear(&mut tracker, A, 0);
+    answer(&mut tracker, probe, told(1, 5, 500), 400);
+    // The reset is by 900 at the latest; this one says that it has been already.
+    let sent = clear(&mut tracker, A, 450);
+    assert_eq!(room(&mut tracker, A, 460), 0);
+    answer(&mut tracker, sent, told(4, 5, 1_000), 850);
+    assert_eq!(room(&mut tracker, A, 860), 4);
+    assert_eq!(limited_after(&mut tracker, 4, 860).retry_at, at(1_850));
+}
+
+/// The answer after `room` requests that are never sent.
+fn limited_after(tracker: &mut Tracker, room: usize, ms: u64) -> Limited {
+    let held: Vec<_> = (0..room).map(|_| clear(tracker, A, ms)).collect();
+    let refused = limited(tracker, A, ms);
+    for permit in held {
+        tracker.give_back(permit, at(ms));
+    }
+    refused
+}
+
+#[test]
+fn of_a_window_that_may_move_the_latest_end_counts() {
+    let profile = Profile { pace: None, refill: Refill::Moving, ..Profile::discord() };
+    for (refill, end) in
+        [(profile, 1_300), (Profile { refill: tracker().profile.refill, ..profile }, 1_100)]
+    {
+        let mut tracker = Tracker::new(refill);
+        let probe = clear(&mut tracker, A, 0);
+        answer(&mut tracker, probe, told(4, 5, 1_000), 100);
+        let sent = clear(&mut tracker, A, 100);
+        answer(&mut tracker, sent, told(0, 5, 950), 350);
+        assert_eq!(limited(&mut tracker, A, 400).retry_at, at(end));
+    }
+}
+
+#[test]
+fn what_was_never_sent_is_given_back_and_what_was_lost_is_spent() {
+    let mut tracker = tracker();
+    let probe = clear(&mut tracker, A, 0);
+    answer(&mut tracker, probe, told(4, 5, 1_000), 100);
+    let (unsent, lost) = (clear(&mut tracker, A, 200), clear(&mut tracker, A, 200));
+    assert_eq!(room(&mut tracker, A, 200), 2);
+    tracker.give_back(unsent, at(300));
+    tracker.lost(lost, at(300));
+    assert_eq!(room(&mut tracker, A, 300), 3);
+    // Given back after the reset, it is not one more than there is.
+    let unsent = clear(&mut tracker, A, 300);
+    tracker.give_back(unsent, at(1_200));
+    assert_eq!(room(&mut tracker, A, 1_200), 5);
+}
+
+#[test]
+fn routes_that_the_server_gives_one_name_share_a_budget() {
+    let mut tracker = tracker();
+    let (a, b) = (clear(&mut tracker, A, 0), clear(&mut tracker, B, 0));
+    answer(&mut tracker, a, told(4, 5, 1_000), 100);
+    answer(&mut tracker, b, told(3, 5, 1_000), 100);
+    let held = clear(&mut tracker, A, 110);
+    assert_eq!(room(&mut tracker, B, 110), 2);
+    tracker.give_back(held, at(120));
+    let other = clear(&mut tracker, "/channels/2/a", 120);
+    answer(&mut tracker, other, told(9, 10, 1_000), 130);
+    assert_eq!(room(&mut tracker, "/channels/2/a", 140), 9, "another channel, another bucket");
+}
+
+#[test]
+fn a_bucket_that_gets_another_name_takes_all_with_it() {
+    let mut tracker = tracker();
+    let (a, b) = (clear(&mut tracker, A, 0), clear(&mut tracker, B, 0));
+    answer(&mut tracker, a, told(9, 10, 1_000), 100);
+    answer(&mut tracker, b, told(8, 10, 1_000), 100);
+    let (a, old) = (clear(&mut tracker, A, 200), clear(&mut tracker, B, 200));
+    let in_flight = clear(&mut tracker, B, 200);
+    answer_as(&mut tracker, a, "new", told(5, 6, 1_000), 300);
+    // Two of the other route are in flight, and are counted under the new name.
+    assert_eq!(room(&mut tracker, A, 310), 3);
+    assert_eq!(room(&mut tracker, B, 310), 3);
+    // One was counted under the old name after all: that says nothing of the new one.
+    answer(&mut tracker, old, told(0, 10, 700), 320);
+    assert_eq!(room(&mut tracker, A, 330), 4);
+    tracker.give_back(in_flight, at(340));
+    // And one that does not belong there says so, and leaves alone.
+    let b = clear(&mut tracker, B, 360);
+    answer_as(&mut tracker, b, "third", told(1, 2, 1_000), 400);
+    assert_eq!((room(&mut tracker, A, 410), room(&mut tracker, B, 410)), (5, 1));
+}
+
+#[test]
+fn who_waits_moves_along_in_order() {
+    let mut tracker = tracker();
+    let (a, b) = (clear(&mut tracker, A, 0), clear(&mut tracker, B, 0));
+    let join = |tracker: &mut Tracker, path| -> Ticket {
+        tracker.join(&Request::new("GET", path), Moment::MAX, at(10)).expect("there is room")
+    };
+    let tickets: Vec<_> = (0..20).map(|n| join(&mut tracker, [A, B, B][n % 3])).collect();
+    assert!(tracker.release(at(20)).is_none());
+    answer(&mut tracker, a, told(0, 30, 1_000), 100);
+    answer(&mut tracker, b, told(0, 30, 1_000), 110);
+    assert!(tracker.release(at(120)).is_none());
+    let wake = tracker.next_wake().expect("they wait");
+    assert_eq!(wake, at(1_100), "the earlier of the two bounds");
+    let mut served = Vec::new();
+    while let Some((ticket, permit)) = tracker.release(wake) {
+        served.push(ticket);
+        tracker.give_back(permit, wake);
+    }
+    assert_eq!(served, tickets);
+}
+
+#[test]
+fn names_split_the_budget_that_any_api_has() {
+    let mut tracker = Tracker::new(Profile::generic());
+    let search = clear(&mut tracker, "/search", 0);
+    answer_as(&mut tracker, search, "search", told(0, 10, 60_000), 100);
+    let core = clear(&mut tracker, "/things/1", 200);
+    answer_as(&mut tracker, core, "core", told(99, 100, 60_000), 300);
+    assert_eq!(limited(&mut tracker, "/search", 400).reason, Reason::Spent);
+    assert_eq!(room(&mut tracker, "/things/2", 400), 99);
+}
+
+#[test]
+fn buckets_that_matter_are_not_forgotten() {
+    let mut tracker = tracker();
+    let spent = clear(&mut tracker, A, 0);
+    answer(&mut tracker, spent, told(0, 5, 3_600_000), 0);
+    let held = clear(&mut tracker, B, 0);
+    for n in 10..3 * BUCKETS_MAX as u64 {
+        let path = format!("/channels/{n}/x");
+        let permit = clear(&mut tracker, &path, n);
+        answer_as(&mut tracker, permit, "x", told(1, 5, 1_000), n);
+    }
+    assert!(tracker.buckets.len() <= BUCKETS_MAX);
+    assert_eq!(limited(&mut tracker, A, 100_000).reason, Reason::Spent);
+    assert_eq!(limited(&mut tracker, B, 100_000).reason, Reason::Probing);
+    tracker.give_back(held, at(100_000));
+}
+
+#[test]
+fn a_snapshot_shows_all_budgets() {
+    let mut tracker = Tracker::new(Profile::discord());
+    let probe = clear(&mut tracker, A, 0);
+    answer(&mut tracker, probe, told(4, 5, 1_000), 100);
+    let _held = clear(&mut tracker, A, 200);
+    tracker.join(&Request::new("GET", B), Moment::MAX, at(200)).expect("there is room");
+    let snapshot = tracker.snapshot(at(300));
+    assert_eq!((snapshot.in_flight, snapshot.waiting), (1, 1));
+    let [all, b, a] = &snapshot.states[..] else { panic!("{snapshot:?}") };
+    assert_eq!((all.limit, all.remaining, all.in_flight), (Some(50), Some(48), 1));
+    assert_eq!((b.limit, b.waiting), (None, 1));
+    assert_eq!(&*a.bucket, "hash = GET/channels/1/a");
+    assert_eq!((a.limit, a.remaining, a.in_flight), (Some(5), Some(4), 1));
+    assert_eq!(a.reset_in.map(|it| it.to_string()).as_deref(), Some("801ms"));
+}

@@ -1,0 +1,149 @@
+//! Thousands who wait: in order, and never more at once than there is left.
+
+use std::collections::VecDeque;
+
+use tollgate::{Moment, Nanos};
+use tollgate_testkit::random::Random;
+use tollgate_tracker::profile::Profile;
+use tollgate_tracker::{Permit, Reason, Request, Response, Ticket, Tracker, Verdict};
+
+const MILLI: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MILLI;
+const REQUEST: Request<'static> = Request {
+    method: "POST",
+    path: "/channels/1/messages",
+    group: "",
+    costs: tollgate_tracker::Costs { tokens: 0, input_tokens: 0, output_tokens: 0, bytes: 0 },
+};
+
+/// Discord, but for the limit on all requests.
+fn unpaced() -> Profile {
+    Profile { pace: None, ..Profile::discord() }
+}
+
+fn at(nanos: u64) -> Moment {
+    Moment::from_nanos(nanos)
+}
+
+fn answer(tracker: &mut Tracker, permit: Permit, left: u64, limit: u64, wait: u64, now: u64) {
+    let (left, limit) = (left.to_string(), limit.to_string());
+    let wait = format!("{}.{:03}", wait / SECOND, wait % SECOND / MILLI);
+    let fields = [
+        ("x-ratelimit-limit", limit.as_bytes()),
+        ("x-ratelimit-remaining", left.as_bytes()),
+        ("x-ratelimit-reset-after", wait.as_bytes()),
+        ("x-ratelimit-bucket", b"messages"),
+    ];
+    tracker.track(permit, Response { status: 200, fields, body: None }, at(now));
+}
+
+#[test]
+fn ten_thousand_are_served_in_order_and_no_reset_lets_more_go_than_there_is() {
+    const WAITERS: usize = 10_000;
+    const LIMIT: u64 = 25;
+    const WINDOW: u64 = 2 * SECOND;
+    let mut random = Random::new(1);
+    let mut tracker = Tracker::new(unpaced()).with_queue(WAITERS);
+    let tickets: Vec<Ticket> =
+        (0..WAITERS).map(|_| tracker.join(&REQUEST, Moment::MAX, at(1)).expect("room")).collect();
+
+    let mut served = Vec::new();
+    let (mut now, mut ends, mut used) = (SECOND, 0, 0);
+    let mut flights: VecDeque<(u64, Permit)> = VecDeque::new();
+    while served.len() < WAITERS {
+        while let Some((ticket, permit)) = tracker.release(at(now)) {
+            served.push(ticket);
+            flights.push_back((now + 50 * MILLI + random.below(50 * MILLI), permit));
+        }
+        assert!(flights.len() as u64 <= LIMIT, "{} at once", flights.len());
+        // All of them arrive at the same moment, and their answers come in any order.
+        let arrival = flights.iter().map(|(at, _)| *at).max();
+        let Some(arrival) = arrival else {
+            let wake = tracker.next_wake().expect("somebody waits").as_nanos();
+            assert!(wake > now, "it would spin");
+            now = wake;
+            continue;
+        };
+        let mut said = Vec::new();
+        while let Some((_, permit)) = flights.pop_front() {
+            if arrival >= ends {
+                (ends, used) = (arrival + WINDOW, 0);
+            }
+            used += 1;
+            assert!(used <= LIMIT, "more than there was");
+            said.push((permit, LIMIT - used));
+        }
+        now = arrival + 20 * MILLI;
+        while !said.is_empty() {
+            let (permit, left) = said.swap_remove(random.index(said.len()));
+            answer(&mut tracker, permit, left, LIMIT, ends - arrival, now);
+            now += MILLI;
+        }
+    }
+    assert_eq!(served, tickets, "somebody was overtaken");
+    assert_eq!(tracker.next_wake(), None);
+}
+
+#[test]
+fn who_leaves_is_not_served_and_holds_nobody_up() {
+    let mut random = Random::new(2);
+    let mut tracker = Tracker::new(unpaced());
+    let mut waiting: VecDeque<Ticket> = VecDeque::new();
+    let Verdict::Clear(probe) = tracker.limited(&REQUEST, at(1)) else { panic!("it is unknown") };
+    for _ in 0..1_000 {
+        waiting.push_back(tracker.join(&REQUEST, Moment::MAX, at(1)).expect("there is room"));
+    }
+    for _ in 0..700 {
+        let ticket = waiting.remove(random.index(waiting.len())).expect("it waits");
+        assert!(tracker.leave(ticket));
+    }
+    assert!(tracker.release(at(2)).is_none(), "only an answer can tell");
+    answer(&mut tracker, probe, 500, 501, SECOND, 3);
+    let mut served = VecDeque::new();
+    while let Some((ticket, permit)) = tracker.release(at(4)) {
+        served.push_back(ticket);
+        tracker.lost(permit, at(4));
+    }
+    assert_eq!(served, waiting);
+}
+
+#[test]
+fn a_crowded_bucket_does_not_hold_up_another_and_both_share_the_pace() {
+    let mut tracker = Tracker::new(Profile::discord());
+    let others: Vec<String> = (10..40).map(|n| format!("/channels/{n}/messages")).collect();
+    let Verdict::Clear(_probe) = tracker.limited(&REQUEST, at(1)) else { panic!("unknown") };
+    for _ in 0..100 {
+        tracker.join(&REQUEST, Moment::MAX, at(1)).expect("there is room");
+    }
+    for path in &others {
+        tracker.join(&Request::new("GET", path), Moment::MAX, at(2)).expect("there is room");
+    }
+    // One of each of the others, and none that waits for the first answer.
+    let mut permits = Vec::new();
+    while let Some((_, permit)) = tracker.release(at(3)) {
+        permits.push(permit);
+    }
+    assert_eq!(permits.len(), others.len());
+}
+
+#[test]
+fn who_comes_to_a_full_queue_hears_when_its_turn_would_be() {
+    let (limit, window) = (5, 10 * SECOND);
+    let mut tracker = Tracker::new(unpaced()).with_queue(7);
+    let Verdict::Clear(probe) = tracker.limited(&REQUEST, at(1)) else { panic!("unknown") };
+    answer(&mut tracker, probe, 0, limit, window, SECOND);
+    for _ in 0..7 {
+        tracker.join(&REQUEST, Moment::MAX, at(SECOND)).expect("there is room");
+    }
+    let refused = tracker.join(&REQUEST, Moment::MAX, at(2 * SECOND)).expect_err("it is full");
+    assert_eq!(refused.reason, Reason::QueueFull);
+    // Five go at the first reset, two at the second, and so would the next. A millisecond is for
+    // the rounding.
+    assert_eq!(refused.retry_at, at(SECOND + 2 * window + MILLI));
+    assert_eq!(refused.retry_in, Nanos::new((2 * window + MILLI - SECOND).into()));
+
+    let too_late = at(SECOND + 2 * window);
+    tracker.release(refused.retry_at);
+    let refused = tracker.join(&REQUEST, too_late, at(3 * SECOND)).expect_err("it is too late");
+    assert_eq!(refused.reason, Reason::Deadline);
+}

@@ -1,0 +1,162 @@
+//! Asking a tracker before a request and telling it of the response, beside one check by governor.
+//!
+//! Every round picks the routes that it will ask for, then lets each contender do the same work,
+//! one after the other; medians over the rounds are shown. A check by governor is what a caller
+//! would make for the same request: it looks up the same path as a key. The tracker is told the
+//! time; governor reads a clock inside, the system's, as [`tollgate::Clock`] does.
+
+use std::num::NonZeroU32;
+use std::time::Instant;
+
+use governor::clock::MonotonicClock;
+use governor::{Quota, RateLimiter};
+use tollgate::{Clock, Moment};
+use tollgate_testkit::random::Random;
+use tollgate_tracker::headers::{self, Said};
+use tollgate_tracker::{Profile, Request, Response, Tracker, Verdict};
+
+use super::Failure;
+
+/// What may be asked of the tracker for one check by governor.
+const RATIO_MAX: f64 = 3.0;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How many routes, as a list
+    #[arg(long, value_delimiter = ',', default_values_t = [200, 5_000])]
+    routes: Vec<u64>,
+    /// How many rounds of each measurement; medians are shown
+    #[arg(long, default_value_t = 21)]
+    rounds: usize,
+    /// How many requests a round times
+    #[arg(long, default_value_t = 100_000)]
+    requests: usize,
+}
+
+/// Medians in nanoseconds per request.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    governor: f64,
+    limited: f64,
+    both: f64,
+    with_fields: f64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    println!("nanoseconds per request; ratio to one check by governor\n");
+    println!(
+        "{:>7} | {:>8} | {:>16} | {:>16} | {:>16} | {:>16}",
+        "routes",
+        "governor",
+        "limited, given",
+        "limited + learn",
+        "reading fields",
+        "limited + track"
+    );
+    let mut worst = 0.0_f64;
+    for &routes in &args.routes {
+        let times = measure(args, routes)?;
+        let Times { governor, limited, both, with_fields } = times;
+        let reading = with_fields - both;
+        print!("{routes:>7} | {governor:>8.0}");
+        for time in [limited, both, reading, with_fields] {
+            print!(" | {time:>8.0} {:>7.2}", time / governor);
+        }
+        println!();
+        worst = worst.max(with_fields / governor);
+    }
+    if worst > RATIO_MAX {
+        return Err(format!("it took {worst:.2} times as long as a check by governor").into());
+    }
+    Ok(())
+}
+
+fn measure(args: &Args, routes: u64) -> Result<Times, Failure> {
+    let burst = NonZeroU32::new(u32::MAX).ok_or("not zero")?;
+    let governor = RateLimiter::dashmap_with_clock(Quota::per_second(burst), MonotonicClock);
+    // Only the budget of the route is looked at, as by governor.
+    let mut tracker = Tracker::new(Profile { pace: None, ..Profile::discord() });
+    let clock = Clock::start();
+    let paths: Vec<_> = (0..routes)
+        .map(|n| format!("/channels/{}/messages", 100_000_000_000_000_000 + n))
+        .collect();
+    let said = headers::read(FIELDS.iter().copied(), clock.now());
+    let mut random = Random::new(1);
+    let mut rounds = Vec::new();
+    for _ in 0..args.rounds {
+        let picked: Vec<_> =
+            (0..args.requests).map(|_| &paths[random.index(paths.len())]).collect();
+        rounds.push(Times {
+            governor: timed(&picked, |path| governor.check_key(path).is_ok()),
+            limited: timed(&picked, |path| give_back(&mut tracker, path, clock.now())),
+            both: timed(&picked, |path| learn(&mut tracker, path, &said, clock.now())),
+            with_fields: timed(&picked, |path| track(&mut tracker, path, clock.now())),
+        });
+    }
+    let median_of = |field: fn(&Times) -> f64| {
+        let mut values: Vec<_> = rounds.iter().map(field).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or_default()
+    };
+    Ok(Times {
+        governor: median_of(|times| times.governor),
+        limited: median_of(|times| times.limited),
+        both: median_of(|times| times.both),
+        with_fields: median_of(|times| times.with_fields),
+    })
+}
+
+/// What Discord sends with a message, as far as it speaks of limits, and some that does not. Only
+/// one request is in flight, so what is left lets every one of them pass.
+static FIELDS: [(&str, &[u8]); 9] = [
+    ("date", b"Mon, 16 Nov 2026 10:00:00 GMT"),
+    ("content-type", b"application/json"),
+    ("x-ratelimit-bucket", b"80c17d2f203122d936070c88c8d10f33"),
+    ("x-ratelimit-limit", b"5"),
+    ("x-ratelimit-remaining", b"4"),
+    ("x-ratelimit-reset", b"1794823205.250"),
+    ("x-ratelimit-reset-after", b"5.250"),
+    ("via", b"1.1 google"),
+    ("cf-cache-status", b"DYNAMIC"),
+];
+
+fn give_back(tracker: &mut Tracker, path: &str, now: Moment) -> bool {
+    let Verdict::Clear(permit) = tracker.limited(&Request::new("POST", path), now) else {
+        return false;
+    };
+    tracker.give_back(permit, now);
+    true
+}
+
+fn learn(tracker: &mut Tracker, path: &str, said: &Said<'_>, now: Moment) -> bool {
+    let Verdict::Clear(permit) = tracker.limited(&Request::new("POST", path), now) else {
+        return false;
+    };
+    tracker.learn(permit, 200, said, None, now);
+    true
+}
+
+fn track(tracker: &mut Tracker, path: &str, now: Moment) -> bool {
+    let Verdict::Clear(permit) = tracker.limited(&Request::new("POST", path), now) else {
+        return false;
+    };
+    tracker.track(
+        permit,
+        Response { status: 200, fields: FIELDS.iter().copied(), body: None },
+        now,
+    );
+    true
+}
+
+/// Nanoseconds per request. Each must be allowed, or it is something else that is timed.
+#[expect(clippy::disallowed_methods, reason = "a benchmark is about time")]
+#[expect(clippy::cast_precision_loss, reason = "shown as whole nanoseconds")]
+fn timed(paths: &[&String], mut work: impl FnMut(&String) -> bool) -> f64 {
+    let (warm_up, paths) = paths.split_at(paths.len() / 2);
+    let mut allowed = warm_up.iter().filter(|path| work(path)).count();
+    let begin = Instant::now();
+    allowed += paths.iter().filter(|path| work(path)).count();
+    let took = begin.elapsed();
+    assert_eq!(allowed, warm_up.len() + paths.len(), "a request was denied");
+    took.as_nanos() as f64 / paths.len() as f64
+}

@@ -2,7 +2,9 @@
 
 use tollgate::{Moment, Nanos};
 
-use super::{Body, BodyUnit, InvalidMax, Pace, Profile, Refill, RouteWriter, is_identifier, is_number};
+use super::{
+    Body, BodyUnit, InvalidMax, Pace, Profile, Refill, RouteWriter, is_identifier, is_number,
+};
 use crate::request::Request;
 
 pub(super) const PROFILE: Profile = Profile {

@@ -140,7 +140,11 @@ fn track(tracker: &mut Tracker, path: &str, now: Moment) -> bool {
     let Verdict::Clear(permit) = tracker.limited(&Request::new("POST", path), now) else {
         return false;
     };
-    tracker.track(permit, Response { status: 200, fields: FIELDS.iter().copied(), body: None }, now);
+    tracker.track(
+        permit,
+        Response { status: 200, fields: FIELDS.iter().copied(), body: None },
+        now,
+    );
     true
 }
 

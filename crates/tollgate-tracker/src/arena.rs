@@ -86,3 +86,6 @@ impl<T> Arena<T> {
         self.cells.iter_mut().filter_map(|cell| cell.value.as_mut())
     }
 }
+
+#[cfg(test)]
+mod tests;

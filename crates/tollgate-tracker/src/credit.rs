@@ -94,3 +94,6 @@ impl Credit {
         Nanos::new(careful.into()).min(CREDIT_MAX)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,28 @@
 //! Values in numbered slots, where a number that was handed out never means something else later.
 
+use std::num::{NonZeroU32, NonZeroU64};
+
 /// Where a value is. It finds nothing once the value was removed, whatever took its place.
+///
+/// The place is in its upper half, and in the lower a serial number that is never zero. One word
+/// travels in a register, and so does one that may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Slot {
-    index: u32,
-    serial: u32,
+pub(crate) struct Slot(NonZeroU64);
+
+impl Slot {
+    fn new(index: u32, serial: NonZeroU32) -> Self {
+        Self(NonZeroU64::from(serial) | u64::from(index) << 32)
+    }
+
+    const fn index(self) -> u32 {
+        (self.0.get() >> 32) as u32
+    }
+
+    /// The same place for another value.
+    fn next(self) -> Self {
+        let serial = (self.0.get() & 0xffff_ffff) as u32;
+        Self::new(self.index(), NonZeroU32::new(serial.wrapping_add(1)).unwrap_or(NonZeroU32::MIN))
+    }
 }
 
 /// Values that are added and removed in any order, each in constant time.
@@ -16,7 +34,8 @@ pub(crate) struct Arena<T> {
 
 #[derive(Clone, Debug)]
 struct Cell<T> {
-    serial: u32,
+    /// Of the value that is here, or of the next one.
+    slot: Slot,
     value: Option<T>,
 }
 
@@ -34,35 +53,39 @@ impl<T> Arena<T> {
         if let Some(index) = self.free.pop() {
             let cell = self.cells.get_mut(index as usize)?;
             cell.value = Some(value);
-            return Some(Slot { index, serial: cell.serial });
+            return Some(cell.slot);
         }
         let index = u32::try_from(self.cells.len()).ok()?;
-        self.cells.push(Cell { serial: 0, value: Some(value) });
-        Some(Slot { index, serial: 0 })
+        let slot = Slot::new(index, NonZeroU32::MIN);
+        self.cells.push(Cell { slot, value: Some(value) });
+        Some(slot)
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
-        let cell = self.cells.get_mut(slot.index as usize)?;
-        if cell.serial != slot.serial {
+        let cell = self.cells.get_mut(slot.index() as usize)?;
+        if cell.slot != slot {
             return None;
         }
         let value = cell.value.take()?;
-        cell.serial = cell.serial.wrapping_add(1);
-        self.free.push(slot.index);
+        cell.slot = slot.next();
+        self.free.push(slot.index());
         Some(value)
     }
 
     pub(crate) fn at(&self, slot: Slot) -> Option<&T> {
-        let cell = self.cells.get(slot.index as usize)?;
-        if cell.serial == slot.serial { cell.value.as_ref() } else { None }
+        let cell = self.cells.get(slot.index() as usize)?;
+        if cell.slot == slot { cell.value.as_ref() } else { None }
     }
 
     pub(crate) fn at_mut(&mut self, slot: Slot) -> Option<&mut T> {
-        let cell = self.cells.get_mut(slot.index as usize)?;
-        if cell.serial == slot.serial { cell.value.as_mut() } else { None }
+        let cell = self.cells.get_mut(slot.index() as usize)?;
+        if cell.slot == slot { cell.value.as_mut() } else { None }
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.cells.iter_mut().filter_map(|cell| cell.value.as_mut())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,8 @@ use tollgate::{Moment, Nanos};
 const SAMPLES_MIN: u32 = 16;
 /// With as many as this, what they differ by is all the doubt there is.
 const SAMPLES_MANY: u64 = 512;
+/// With more than this, doubt is not less.
+const SAMPLES_ENOUGH: u64 = 2 * SAMPLES_MANY;
 /// For how long a round trip is remembered, at least; at most twice as long.
 const MEMORY: Nanos = Nanos::from_secs(60);
 /// The most that is given of the shortest round trip, in percent.
@@ -84,9 +86,14 @@ impl Credit {
         // The more they differ, and the fewer were seen, the more likely is one that is shorter
         // than all of them.
         let spread = self.usual.saturating_sub(shortest);
-        let samples = u64::from(samples).min(2 * SAMPLES_MANY);
-        let doubt = spread.saturating_mul(SAMPLES_MANY) / samples;
+        let doubt = match u64::from(samples) {
+            few @ ..SAMPLES_ENOUGH => spread.saturating_mul(SAMPLES_MANY) / few,
+            SAMPLES_ENOUGH.. => spread / 2,
+        };
         let careful = shortest.saturating_sub(doubt).min(shortest / 100 * PERCENT_MAX);
         Nanos::new(careful.into()).min(CREDIT_MAX)
     }
 }
+
+#[cfg(test)]
+mod tests;

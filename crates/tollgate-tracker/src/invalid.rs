@@ -69,3 +69,6 @@ impl Invalid {
         usize::try_from(second % self.seconds.len() as u64).unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests;

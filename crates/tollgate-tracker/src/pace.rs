@@ -106,3 +106,6 @@ impl Places {
         answered.after(self.pace.window).before(credit.min(self.pace.window))
     }
 }
+
+#[cfg(test)]
+mod tests;

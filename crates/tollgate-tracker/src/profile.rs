@@ -144,7 +144,10 @@ impl Profile {
     }
 
     fn write(&self, request: &Request<'_>, now: Moment, name: Option<&mut String>) -> Route {
-        let mut writer = RouteWriter::new(request.group, now, name);
+        let mut writer = RouteWriter::new(now, name);
+        if !request.group.is_empty() {
+            writer.major(request.group);
+        }
         (self.route)(request, &mut writer);
         writer.finish()
     }

@@ -156,3 +156,6 @@ impl<T> Recent<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,7 +56,8 @@ impl Costs {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
     pub(crate) requests: u64,
-    costs: Costs,
+    /// What they cost beyond one each. Most cost no more.
+    beyond: Costs,
 }
 
 impl Load {
@@ -71,21 +72,26 @@ impl Load {
     }
 
     pub(crate) fn of(&self, unit: Unit) -> u64 {
-        match unit {
-            Unit::Requests | Unit::Concurrent => self.requests,
-            Unit::Tokens => self.costs.tokens,
-            Unit::InputTokens => self.costs.input_tokens,
-            Unit::OutputTokens => self.costs.output_tokens,
-            Unit::Bytes => self.costs.bytes,
-        }
+        let beyond = match unit {
+            Unit::Requests | Unit::Concurrent => 0,
+            Unit::Tokens => self.beyond.tokens,
+            Unit::InputTokens => self.beyond.input_tokens,
+            Unit::OutputTokens => self.beyond.output_tokens,
+            Unit::Bytes => self.beyond.bytes,
+        };
+        self.requests.saturating_add(beyond)
     }
 
+    #[inline]
     fn each(&mut self, costs: &Costs, change: impl Fn(u64, u64) -> u64) {
-        let all = &mut self.costs;
-        all.tokens = change(all.tokens, costs.of(Unit::Tokens));
-        all.input_tokens = change(all.input_tokens, costs.of(Unit::InputTokens));
-        all.output_tokens = change(all.output_tokens, costs.of(Unit::OutputTokens));
-        all.bytes = change(all.bytes, costs.of(Unit::Bytes));
+        if *costs == Costs::default() {
+            return;
+        }
+        let all = &mut self.beyond;
+        all.tokens = change(all.tokens, costs.tokens.saturating_sub(1));
+        all.input_tokens = change(all.input_tokens, costs.input_tokens.saturating_sub(1));
+        all.output_tokens = change(all.output_tokens, costs.output_tokens.saturating_sub(1));
+        all.bytes = change(all.bytes, costs.bytes.saturating_sub(1));
     }
 }
 

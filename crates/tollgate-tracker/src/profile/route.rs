@@ -45,13 +45,8 @@ impl Route {
 }
 
 impl<'n> RouteWriter<'n> {
-    pub(crate) fn new(group: &str, now: Moment, name: Option<&'n mut String>) -> Self {
-        let (key, major) = (SEED, SEED);
-        let mut new = Self { key, major, home: None, exempt: false, alone: false, now, name };
-        if !group.is_empty() {
-            new.major(group);
-        }
-        new
+    pub(crate) fn new(now: Moment, name: Option<&'n mut String>) -> Self {
+        Self { key: SEED, major: SEED, home: None, exempt: false, alone: false, now, name }
     }
 
     /// A piece that tells routes apart.

@@ -1,6 +1,7 @@
 //! Which requests share a budget.
 
 use tollgate::Moment;
+use tollgate_testkit::random::Random;
 
 use super::{Profile, Route};
 use crate::request::Request;
@@ -137,4 +138,23 @@ fn models_are_limited_each_for_itself() {
     assert_eq!(ask("a", "/v1/chat/completions"), ask("a", "/v1/chat/completions?x"));
     assert_ne!(ask("a", "/v1/chat/completions"), ask("b", "/v1/chat/completions"));
     assert_ne!(ask("a", "/v1/chat/completions"), ask("a", "/v1/embeddings"));
+}
+
+#[test]
+fn a_path_is_walked_by_words_as_it_would_be_by_letters() {
+    let mut random = Random::new(1);
+    for _ in 0..20_000 {
+        let letters = b"/?#a0129:.-_\xc3\xa9";
+        let length = random.index(40);
+        let bytes: Vec<_> = (0..length).map(|_| letters[random.index(letters.len())]).collect();
+        let path = String::from_utf8_lossy(&bytes);
+        let end = path.find(['/', '?', '#']).unwrap_or(path.len());
+        assert_eq!(super::segment_end(path.as_bytes()), end, "{path}");
+        let is_number = !path.is_empty() && path.bytes().all(|byte| byte.is_ascii_digit());
+        assert_eq!(super::is_number(&path), is_number, "{path}");
+    }
+    for byte in 0..=255_u8 {
+        let word = u64::from_le_bytes([b'0', b'9', b'5', byte, b'0', b'9', b'1', b'8']);
+        assert_eq!(super::are_digits(word), byte.is_ascii_digit(), "{byte}");
+    }
 }

@@ -48,7 +48,7 @@ async fn send(profile: Profile, share: Share, url: String) {
         let (client, url) = (client.clone(), url.clone());
         tasks.spawn(async move {
             loop {
-                let request = http::Request::get(&url).body(Empty::new()).unwrap();
+                let request = axum::http::Request::get(&url).body(Empty::new()).unwrap();
                 let response = client.clone().oneshot(request).await.unwrap();
                 response.into_body().collect().await.unwrap();
             }

@@ -13,11 +13,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
 use tollgate::algorithm::average::Average;
 use tollgate::algorithm::book::Gcra;
 use tollgate::algorithm::quota::Quota;
 use tollgate::store::shared::SharedStore;
+use tollgate::{Clock, Moment};
 
 use crate::address::{Address, AddressError, Tls};
 use crate::failure::Failure;
@@ -68,7 +68,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 tokio::task_local! {
     /// By when all that is decided in a task has to be.
-    static DEADLINE: Instant;
+    static DEADLINE: (Clock, Moment);
 }
 
 /// How long Redis may take, of the time that a decision may take.
@@ -79,7 +79,9 @@ pub fn patience(within: Duration) -> Duration {
 /// Has all of a future's decisions made within `length`, however many trips they take: what
 /// is late is decided without Redis.
 pub async fn in_time<F: Future>(length: Duration, future: F) -> F::Output {
-    DEADLINE.scope(Instant::now() + length, future).await
+    let clock = Clock::start();
+    let end = clock.now().after(length.into());
+    DEADLINE.scope((clock, end), future).await
 }
 
 thread_local! {
@@ -154,7 +156,7 @@ pub enum SharedError {
 impl Home {
     /// How much time there is left for a decision that is made now.
     fn left(&self) -> Duration {
-        let left = DEADLINE.try_with(|end| end.saturating_duration_since(Instant::now()));
+        let left = DEADLINE.try_with(|(clock, end)| Duration::from(end.since(clock.now())));
         left.map_or(self.within, |left| left.min(self.within))
     }
 

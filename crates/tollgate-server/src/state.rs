@@ -114,6 +114,11 @@ impl StateDir {
         restored.map_err(|source| StateError::Restore { folder: self.folder.clone(), source })
     }
 
+    /// Whether a server uses it, or ever did.
+    pub(crate) fn was_used(folder: &Path) -> bool {
+        folder.join(LOCK_FILE).exists()
+    }
+
     /// How many bytes are saved; none if nothing is.
     pub(crate) fn bytes(folder: &Path) -> Option<u64> {
         fs::metadata(folder.join(FILE)).ok().map(|file| file.len())

@@ -188,3 +188,17 @@ fn the_strictest_budget_is_named() {
     let Verdict::Limited(limited) = tracker.limited(&ask(50_000), now) else { panic!("too many") };
     assert_eq!(limited.retry_in.to_string(), "54s");
 }
+
+#[test]
+fn what_is_spent_is_waited_for_also_where_nobody_says_how_much_there_is() {
+    let mut tracker = Tracker::new(Profile::openai());
+    let request = Request::new("POST", "/v1/chat/completions");
+    let at = |secs| Moment::from_nanos(secs * SECOND);
+    let Verdict::Clear(permit) = tracker.limited(&request, at(1)) else { panic!("unknown") };
+    let fields: [(&str, &[u8]); 2] =
+        [("x-ratelimit-remaining-requests", b"0"), ("x-ratelimit-reset-requests", b"6m0s")];
+    tracker.track(permit, Response { status: 200, fields, body: None }, at(1));
+    let Verdict::Limited(limited) = tracker.limited(&request, at(2)) else { panic!("spent") };
+    assert_eq!((limited.reason, limited.retry_at), (Reason::Spent, at(361)));
+    assert!(matches!(tracker.limited(&request, at(361)), Verdict::Clear(_)));
+}

@@ -37,6 +37,10 @@ impl SavedState {
     /// at run time. Refuses a folder that a server uses, or in which nothing is saved.
     pub fn open(folder: &Path, limits: Limits, at: Moment) -> Result<Self, MoveError> {
         if StateDir::bytes(folder).is_none() {
+            // A server that uses it has perhaps not saved yet.
+            if StateDir::was_used(folder) {
+                StateDir::open(folder)?;
+            }
             return Err(MoveError::Nothing { folder: folder.to_owned() });
         }
         Self::open_or_create(folder, limits, at)

@@ -72,9 +72,11 @@ impl Level {
         now: Moment,
         credit: Nanos,
     ) -> Open {
-        let (Some(line), Some(limit)) = (self.known, limit) else {
+        let Some(line) = self.known else {
             return if in_flight == 0 { Open::Now } else { Open::Answered };
         };
+        // As much as is known to have been there; of a budget that is spent, one.
+        let limit = limit.unwrap_or(line.left.max(1));
         let wanted = in_flight.saturating_add(cost.min(limit));
         if wanted <= line.left_at(now.after(credit), limit) {
             return Open::Now;

@@ -94,8 +94,11 @@ impl Core {
         end: End,
     ) -> Result<(), Refused> {
         let now = self.now();
+        // Who is refused is dropped with all it holds, which may be a pass: not under the lock.
+        let mut refused = Some(end);
         let mut state = self.state.lock();
-        if let Stood::Clear(permit, end) = state.stand(request, strategy, || end, now)? {
+        let end = || refused.take().unwrap_or_else(|| End::Callback(Box::new(drop)));
+        if let Stood::Clear(permit, mut end) = state.stand(request, strategy, end, now)? {
             let answer = Ok(self.pass(permit, Nanos::ZERO));
             state.outbox.push(Told { end: end(), answer });
         }

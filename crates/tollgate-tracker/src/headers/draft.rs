@@ -8,7 +8,7 @@ use tollgate::Nanos;
 use super::list::{self, Bare};
 use super::name::{Group, ONLY, Part};
 use super::number;
-use super::said::{BUDGETS_MAX, Told, Unit};
+use super::said::{BUDGETS_MAX, Told, Unit, WAIT_MAX};
 use super::span::{self, MILLISECOND, Span, When};
 
 /// A budget of which more may still be said. Of two that say different things, the stricter counts.
@@ -130,7 +130,9 @@ impl<'h> Draft<'h> {
         if self.limit.is_none() && remaining.is_none() && reset_in.is_none() {
             return None;
         }
-        let (name, limit, window) = (self.name, self.limit, self.window);
+        let (name, limit) = (self.name, self.limit);
+        // A window is waited for where nothing else is said.
+        let window = self.window.map(|length| length.min(WAIT_MAX));
         Some(Told { name, unit, limit, remaining, reset_in, window })
     }
 }

@@ -44,6 +44,7 @@ fn check(said: &Said<'_>) {
     said.retry_after.iter().for_each(check_wait);
     for (place, told) in said.budgets.iter().enumerate() {
         told.reset_in.iter().for_each(check_wait);
+        assert!(told.window <= Some(WAIT_MAX), "a window is too long");
         let is_something =
             told.limit.is_some() || told.remaining.is_some() || told.reset_in.is_some();
         assert!(is_something, "nothing is said of {:?}", told.name);

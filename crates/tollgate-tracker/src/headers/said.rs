@@ -37,7 +37,7 @@ pub struct Told<'h> {
     pub remaining: Option<u64>,
     /// When there is more.
     pub reset_in: Option<Wait>,
-    /// How long it takes from empty to full, where that is said.
+    /// How long it takes from empty to full, where that is said; at most [`WAIT_MAX`].
     pub window: Option<Nanos>,
 }
 

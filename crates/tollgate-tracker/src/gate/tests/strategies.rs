@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tollgate::Nanos;
 
-use super::{answer, answer_nothing, paced, request, spent, wait};
+use super::{FIXED, answer, answer_nothing, paced, request, spent, wait};
 use crate::gate::{Gate, Refused, Strategy};
 use crate::{Limited, Reason};
 
@@ -123,6 +123,14 @@ async fn callbacks_are_called_in_order_and_block_nobody() {
         assert!(at.get() / 1_000_000_000 >= (place / 10) as u128, "{place} at {at}");
     }
     assert!(called[94].1 < Nanos::new(9_100_000_000), "{}", called[94].1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_callback_that_is_refused_may_hold_a_pass_of_the_same_gate() {
+    let gate = Gate::new(FIXED).with(Strategy::Error);
+    let pass = gate.pass(&request()).await.unwrap();
+    assert!(gate.call(&request(), move |_| drop(pass)).is_err(), "the first finds out alone");
+    assert!(gate.pass(&request()).await.is_ok(), "it was given back");
 }
 
 #[tokio::test(start_paused = true)]

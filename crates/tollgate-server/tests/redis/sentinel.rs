@@ -1,9 +1,9 @@
 //! Servers whose store is watched by Sentinels.
 
 use crate::load::{LIMITS, TIMEOUT, judge_failover};
-use crate::servers::{GENEROUS, Sentinel};
+use crate::servers::{GENEROUS, Sentinel, until};
 use crate::shared::judge_rounds;
-use crate::support::Folder;
+use crate::support::{Folder, Web};
 use crate::{sharing_at, start_ahead};
 
 const ROUNDS: usize = 10;
@@ -21,6 +21,16 @@ fn servers_follow_the_sentinels_to_a_new_primary_and_are_exact_before_and_after(
     let old = primary.port;
     let is_promoted = || redis.primary() != old;
     judge_failover("Sentinel", &hasty, ["ada"; 2], || primary.kill(), is_promoted);
+    // Nobody asked these meanwhile; until they have found the new primary, they decide alone.
+    for server in &servers {
+        let (mut client, decided) =
+            (Web::connect(server), || server.stats().shared.unwrap().decided);
+        until("it has found the new primary", || {
+            let before = decided();
+            client.post("/v1/check", r#"{"limit":"Shared","id":"somebody"}"#);
+            decided() > before
+        });
+    }
     judge_rounds(&servers, ROUNDS..2 * ROUNDS);
     for server in servers {
         assert!(server.stats().shared.unwrap().up);

@@ -51,10 +51,13 @@ fn share(door: Door, percent_min: f64) {
     let scene = Scene::start(door, 12, 8);
     scene.wait_until_ms(8_000);
     let percent = scene.api.used_percent(1_000);
+    // Whatever came before says nothing of a standstill at the end. They may come all at once.
+    let lately = scene.api.accepted(6_500, 8_000);
     let refused = scene.end();
     println!("{door:?}: {percent:.1} % used, {refused} refused");
     assert_eq!(refused, 0, "{door:?}");
     assert!(percent >= percent_min, "{door:?}: {percent:.1} %");
+    assert!(lately >= 40, "{door:?}: {lately} in the last 1.5 s");
 }
 
 fn away() {

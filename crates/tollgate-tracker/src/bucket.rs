@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::{Moment, Nanos};
+use tollgate::Moment;
 
 use crate::arena::Slot;
 use crate::budget::{Budget, Heard, Open, Refill};
 use crate::headers::{BUDGETS_MAX, Scope, Told};
+use crate::length::Length;
 use crate::request::{Costs, Load};
 use crate::verdict::Reason;
 
@@ -94,7 +95,8 @@ impl Bucket {
     }
 
     /// Whether a request may go, by this bucket alone.
-    pub(crate) fn open(&mut self, costs: &Costs, now: Moment, credit: Nanos) -> Result<(), Shut> {
+    #[inline]
+    pub(crate) fn open(&mut self, costs: &Costs, now: Moment, credit: Length) -> Result<(), Shut> {
         if let Some(block) = self.block {
             if block.until > now {
                 let until = Some(block.until);
@@ -104,7 +106,10 @@ impl Bucket {
             self.block = None;
         }
         match self.knowledge {
-            Knowledge::Told => self.open_budgets(costs, now, credit),
+            Knowledge::Told => {
+                let is_open = self.has_enough(costs, now, credit);
+                if is_open { Ok(()) } else { self.shut(costs, now, credit).map_or(Ok(()), Err) }
+            }
             Knowledge::None if self.in_flight.requests > 0 => {
                 Err(Shut { reason: Reason::Probing, until: None, budget: None, truly_secs: None })
             }
@@ -112,7 +117,17 @@ impl Bucket {
         }
     }
 
-    fn open_budgets(&mut self, costs: &Costs, now: Moment, credit: Nanos) -> Result<(), Shut> {
+    #[inline]
+    fn has_enough(&mut self, costs: &Costs, now: Moment, credit: Length) -> bool {
+        self.budgets.iter_mut().all(|budget| {
+            let (cost, in_flight) = (costs.of(budget.unit), self.in_flight.of(budget.unit));
+            budget.open(cost, in_flight, now, credit) == Open::Now
+        })
+    }
+
+    /// What the strictest budget says.
+    #[inline(never)]
+    fn shut(&mut self, costs: &Costs, now: Moment, credit: Length) -> Option<Shut> {
         let mut strictest: Option<Shut> = None;
         for (index, budget) in self.budgets.iter_mut().enumerate() {
             let in_flight = self.in_flight.of(budget.unit);
@@ -133,11 +148,11 @@ impl Bucket {
             };
             strictest = Some(strictest.map_or(shut, |other| other.strictest(shut)));
         }
-        strictest.map_or(Ok(()), Err)
+        strictest
     }
 
     /// When a request may go that joins the queue now; `None` if only answers can tell.
-    pub(crate) fn predict(&self, costs: &Costs, now: Moment, credit: Nanos) -> Option<Moment> {
+    pub(crate) fn predict(&self, costs: &Costs, now: Moment, credit: Length) -> Option<Moment> {
         let mut at = self.block.map_or(now, |block| block.until.max(now));
         for budget in &self.budgets {
             let unit = budget.unit;
@@ -161,18 +176,16 @@ impl Bucket {
     ) {
         let mut learnt = 0;
         for told in told.iter().filter(|told| told.remaining.or(told.limit).is_some()) {
+            let (cost, in_flight) = (costs.of(told.unit), self.in_flight.of(told.unit));
             let known = self.budgets.iter().position(|budget| budget.is(told));
-            let index = known.unwrap_or(self.budgets.len());
-            if known.is_none() {
-                if index == BUDGETS_MAX {
-                    continue;
-                }
-                self.budgets.push(Budget::new(told, refill));
-                self.knowledge = Knowledge::Told;
+            let budget = match known {
+                Some(place) => self.budgets.get_mut(place),
+                None => self.add(told, refill),
+            };
+            if let Some(budget) = budget {
+                budget.learn(told, cost, in_flight, heard);
+                learnt += 1;
             }
-            let in_flight = self.in_flight.of(told.unit);
-            self.budgets[index].learn(told, costs.of(told.unit), in_flight, heard);
-            learnt += 1;
         }
         // Mostly a response speaks of all of them.
         if learnt < self.budgets.len() {
@@ -182,6 +195,16 @@ impl Bucket {
                 }
             }
         }
+    }
+
+    #[cold]
+    fn add(&mut self, told: &Told<'_>, refill: Refill) -> Option<&mut Budget> {
+        if self.budgets.len() == BUDGETS_MAX {
+            return None;
+        }
+        self.budgets.push(Budget::new(told, refill));
+        self.knowledge = Knowledge::Told;
+        self.budgets.last_mut()
     }
 
     /// The server answered and said nothing of limits.
@@ -211,7 +234,7 @@ impl Bucket {
     /// Whether forgetting it lets nobody send more than is allowed. A bucket that is forgotten
     /// is asked about by one request; so it may go if one may pass.
     pub(crate) fn is_idle(&self, now: Moment) -> bool {
-        let is_spent = |budget: &Budget| budget.left(now, Nanos::ZERO) == Some(0);
+        let is_spent = |budget: &Budget| budget.left(now, Length::ZERO) == Some(0);
         self.in_flight.requests == 0
             && self.line.first.is_none()
             && self.block.is_none_or(|block| block.until <= now)

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use tollgate::{Moment, Nanos};
 
-use crate::headers::{Told, Unit, Wait};
+use crate::headers::{Told, Unit};
+use crate::length::Length;
 use level::Level;
 use window::Window;
 
@@ -34,9 +35,9 @@ pub(crate) struct Heard {
     /// When it was received: the server counted it earlier than this.
     pub(crate) now: Moment,
     /// How much sooner than said something may be sent.
-    pub(crate) credit: Nanos,
+    pub(crate) credit: Length,
     /// How long to wait where nothing says how long.
-    pub(crate) unsaid: Nanos,
+    pub(crate) unsaid: Length,
 }
 
 /// Whether something may be taken from a budget.
@@ -75,7 +76,7 @@ impl Budget {
         let stock = match (told.unit, refill) {
             (Unit::Concurrent, _) => Stock::Places,
             (_, Refill::Continuously) => Stock::Level(Level::new()),
-            (_, Refill::Fixed { precision }) => Stock::Window(Window::new(Some(precision))),
+            (_, Refill::Fixed { precision }) => Stock::Window(Window::new(Some(precision.into()))),
             (_, Refill::Moving) => Stock::Window(Window::new(None)),
         };
         Self { name: Arc::from(told.name), unit: told.unit, limit: None, stock }
@@ -112,7 +113,8 @@ impl Budget {
     }
 
     /// Whether `cost` may be taken while `in_flight` is, after `queued` that comes first.
-    pub(crate) fn open(&mut self, cost: u64, in_flight: u64, now: Moment, credit: Nanos) -> Open {
+    #[inline]
+    pub(crate) fn open(&mut self, cost: u64, in_flight: u64, now: Moment, credit: Length) -> Open {
         match &mut self.stock {
             Stock::Window(window) => window.open(self.limit, cost, in_flight, now, credit),
             Stock::Level(level) => level.open(self.limit, cost, in_flight, now, credit),
@@ -127,7 +129,7 @@ impl Budget {
         cost: u64,
         ahead: u64,
         now: Moment,
-        credit: Nanos,
+        credit: Length,
     ) -> Option<Moment> {
         match &self.stock {
             Stock::Window(window) => window.predict(self.limit, cost, ahead, now, credit),
@@ -137,7 +139,7 @@ impl Budget {
     }
 
     /// What the server has left, as far as it said so.
-    pub(crate) fn left(&self, now: Moment, credit: Nanos) -> Option<u64> {
+    pub(crate) fn left(&self, now: Moment, credit: Length) -> Option<u64> {
         match &self.stock {
             Stock::Window(window) => window.left(self.limit, now, credit),
             Stock::Level(level) => level.left(self.limit, now, credit),
@@ -153,9 +155,4 @@ impl Budget {
             Stock::Places => None,
         }
     }
-}
-
-/// How long a response says to wait, or how long it takes where it does not say.
-fn said_or(reset: Option<Wait>, length: Option<Nanos>, unsaid: Nanos) -> Wait {
-    reset.unwrap_or(Wait { length: length.unwrap_or(unsaid), truly_secs: None })
 }

@@ -8,6 +8,8 @@
 
 use tollgate::{Moment, Nanos};
 
+use crate::length::Length;
+
 /// Round trips that must have been seen lately before any credit is given.
 const SAMPLES_MIN: u32 = 16;
 /// With as many as this, what they differ by is all the doubt there is.
@@ -19,7 +21,7 @@ const MEMORY: Nanos = Nanos::from_secs(60);
 /// The most that is given of the shortest round trip, in percent.
 const PERCENT_MAX: u64 = 75;
 /// The most that is ever given.
-const CREDIT_MAX: Nanos = Nanos::from_secs(1);
+const CREDIT_MAX: Length = Length::from_nanos(1_000_000_000);
 /// How long an answer takes before any was seen.
 const ANSWER_UNSEEN: u64 = 100_000_000;
 
@@ -32,7 +34,7 @@ pub(crate) struct Credit {
     since: Moment,
     /// A decaying mean, also to say when an answer is likely.
     usual: u64,
-    given: Nanos,
+    given: Length,
 }
 
 /// The round trips of some time.
@@ -50,7 +52,7 @@ impl Credit {
             before: none,
             since: Moment::EPOCH,
             usual: ANSWER_UNSEEN,
-            given: Nanos::ZERO,
+            given: Length::ZERO,
         }
     }
 
@@ -68,7 +70,7 @@ impl Credit {
     }
 
     /// How much sooner something may be sent.
-    pub(crate) const fn given(&self) -> Nanos {
+    pub(crate) const fn given(&self) -> Length {
         self.given
     }
 
@@ -77,10 +79,10 @@ impl Credit {
         Nanos::new(u128::from(self.usual.max(1_000_000)))
     }
 
-    fn earned(&self) -> Nanos {
+    fn earned(&self) -> Length {
         let samples = self.latest.samples.saturating_add(self.before.samples);
         if samples < SAMPLES_MIN {
-            return Nanos::ZERO;
+            return Length::ZERO;
         }
         let shortest = self.latest.shortest.min(self.before.shortest);
         // The more they differ, and the fewer were seen, the more likely is one that is shorter
@@ -91,7 +93,7 @@ impl Credit {
             SAMPLES_ENOUGH.. => spread / 2,
         };
         let careful = shortest.saturating_sub(doubt).min(shortest / 100 * PERCENT_MAX);
-        Nanos::new(careful.into()).min(CREDIT_MAX)
+        Length::from_nanos(careful).min(CREDIT_MAX)
     }
 }
 

@@ -17,6 +17,7 @@ pub mod headers;
 mod invalid;
 #[cfg(feature = "tower")]
 pub mod layer;
+mod length;
 #[cfg(feature = "reqwest")]
 pub mod middleware;
 mod pace;

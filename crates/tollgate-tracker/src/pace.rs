@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 
 use tollgate::{Moment, Nanos};
 
+use crate::length::Length;
+
 /// How many requests may be sent in any window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
@@ -46,7 +48,7 @@ impl Places {
     }
 
     /// How many places are free now.
-    pub(crate) fn free(&mut self, now: Moment, credit: Nanos) -> usize {
+    pub(crate) fn free(&mut self, now: Moment, credit: Length) -> usize {
         while self.answered.front().is_some_and(|&at| self.leaves(at, credit) <= now) {
             self.answered.pop_front();
         }
@@ -54,18 +56,18 @@ impl Places {
     }
 
     /// How many places are free at a moment, for who only looks.
-    pub(crate) fn left(&self, now: Moment, credit: Nanos) -> usize {
+    pub(crate) fn left(&self, now: Moment, credit: Length) -> usize {
         let held = self.answered.iter().filter(|&&at| self.leaves(at, credit) > now).count();
         (self.pace.count as usize).saturating_sub(self.in_flight + held)
     }
 
     /// When the next place is free; `None` if that depends on answers that are still to come.
-    pub(crate) fn opens_at(&self, credit: Nanos) -> Option<Moment> {
+    pub(crate) fn opens_at(&self, credit: Length) -> Option<Moment> {
         self.answered.front().map(|&at| self.leaves(at, credit))
     }
 
     /// When a place is free for somebody who lets `before` others go first.
-    pub(crate) fn predict(&self, before: usize, now: Moment, credit: Nanos) -> Moment {
+    pub(crate) fn predict(&self, before: usize, now: Moment, credit: Length) -> Moment {
         let free = self.unheld();
         if before < free {
             return now;
@@ -102,8 +104,8 @@ impl Places {
         (self.pace.count as usize).saturating_sub(self.in_flight + self.answered.len())
     }
 
-    fn leaves(&self, answered: Moment, credit: Nanos) -> Moment {
-        answered.after(self.pace.window).before(credit.min(self.pace.window))
+    fn leaves(&self, answered: Moment, credit: Length) -> Moment {
+        answered.after(self.pace.window).before(self.pace.window.min(credit.into()))
     }
 }
 

@@ -162,46 +162,74 @@ fn generic_route(request: &Request<'_>, route: &mut RouteWriter<'_>) {
 }
 
 /// The parts of a path, without its query.
+#[inline]
 fn segments(path: &str) -> Segments<'_> {
-    Segments { rest: path }
+    Segments { rest: behind_slashes(path) }
 }
 
 /// Goes through a path once: it is walked for every request.
 #[derive(Clone, Debug)]
 struct Segments<'p> {
+    /// Empty, or begins with a part that is not.
     rest: &'p str,
 }
 
 impl<'p> Iterator for Segments<'p> {
     type Item = &'p str;
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a call takes as long as a part of a path")]
+    #[inline(always)]
     fn next(&mut self) -> Option<&'p str> {
-        while !self.rest.is_empty() {
-            let (segment, rest) = self.rest.split_at(segment_end(self.rest.as_bytes()));
-            self.rest = rest.strip_prefix('/').unwrap_or_default();
-            if !segment.is_empty() {
-                return Some(segment);
-            }
+        if self.rest.is_empty() {
+            return None;
         }
-        None
+        let (segment, rest) = self.rest.split_at(segment_end(self.rest.as_bytes()));
+        self.rest = behind_slashes(rest);
+        Some(segment)
     }
 }
 
+/// What is behind the slash that a path may begin with, or behind several; nothing where the path
+/// is over.
+#[inline]
+fn behind_slashes(path: &str) -> &str {
+    match path.as_bytes() {
+        [b'/', b'a'..=b'z' | b'0'..=b'9', ..] => &path[1..],
+        [] => path,
+        _ => behind_any(path),
+    }
+}
+
+#[cold]
+fn behind_any(path: &str) -> &str {
+    let path = path.trim_start_matches('/');
+    if path.starts_with(['?', '#']) { "" } else { path }
+}
+
 /// Where the first part of a path ends. Eight bytes are looked at together, which is several times
-/// as quick as one by one.
+/// as quick as one by one; the last eight may have been looked at before.
+#[inline]
 fn segment_end(path: &[u8]) -> usize {
-    let (words, rest) = path.as_chunks::<8>();
-    for (word, at) in words.iter().zip((0..).step_by(8)) {
-        let word = u64::from_le_bytes(*word);
-        // `/` and `?` differ in one bit.
-        let ends = zero_bytes((word | each(0x10)) ^ each(b'?')) | zero_bytes(word ^ each(b'#'));
-        if ends != 0 {
-            return at + ends.trailing_zeros() as usize / 8;
+    let Some(last) = path.last_chunk::<8>() else {
+        let end = path.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+        return end.unwrap_or(path.len());
+    };
+    let (words, _) = path.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        if let Some(end) = word_end(*word) {
+            return at * word.len() + end;
         }
     }
-    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
-    path.len() - rest.len() + end.unwrap_or(rest.len())
+    word_end(*last).map_or(path.len(), |end| path.len() - last.len() + end)
+}
+
+/// Where in eight bytes a part of a path ends.
+#[inline]
+fn word_end(word: [u8; 8]) -> Option<usize> {
+    let word = u64::from_le_bytes(word);
+    // `/` and `?` differ in one bit.
+    let ends = zero_bytes((word | each(0x10)) ^ each(b'?')) | zero_bytes(word ^ each(b'#'));
+    (ends != 0).then_some(ends.trailing_zeros() as usize / 8)
 }
 
 const fn each(byte: u8) -> u64 {
@@ -225,10 +253,11 @@ fn is_identifier(segment: &str) -> bool {
 }
 
 fn is_number(segment: &str) -> bool {
-    let (words, rest) = segment.as_bytes().as_chunks::<8>();
-    !segment.is_empty()
-        && words.iter().all(|word| are_digits(u64::from_le_bytes(*word)))
-        && rest.iter().all(u8::is_ascii_digit)
+    let Some(last) = segment.as_bytes().last_chunk::<8>() else {
+        return !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_digit());
+    };
+    let (words, _) = segment.as_bytes().as_chunks::<8>();
+    words.iter().chain([last]).all(|word| are_digits(u64::from_le_bytes(*word)))
 }
 
 /// Digits are 0x30 to 0x39: six more is still below 0x40.

@@ -65,11 +65,11 @@ impl<T> Recent<T> {
         self.nodes.iter_mut().map(|node| &mut node.value)
     }
 
-    /// Counts it as used now.
-    pub(crate) fn touch(&mut self, slot: Slot) {
-        if let Some(node) = self.nodes.at_mut(slot) {
-            node.used = true;
-        }
+    /// The value, which counts as used now.
+    pub(crate) fn touch(&mut self, slot: Slot) -> Option<&mut T> {
+        let node = self.nodes.at_mut(slot)?;
+        node.used = true;
+        Some(&mut node.value)
     }
 
     /// Adds a value under a key that is not there yet. Where the table is full, something that

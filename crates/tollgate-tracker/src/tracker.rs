@@ -128,8 +128,8 @@ impl Tracker {
     /// reserved.
     pub fn limited(&mut self, request: &Request<'_>, now: Moment) -> Verdict {
         let now = self.at(now);
-        let route = self.profile.route(request, now);
-        let Some(slot) = self.bucket_of(&route, request, now) else {
+        let mut route = self.profile.route(request, now);
+        let Some(slot) = self.bucket_of(&mut route, request, now) else {
             return Verdict::Limited(self.full(now));
         };
         let credit = self.credit.given();
@@ -158,8 +158,8 @@ impl Tracker {
     pub fn send_anyway(&mut self, request: &Request<'_>, now: Moment) -> Option<Permit> {
         let sent = now;
         let now = self.at(now);
-        let route = self.profile.route(request, now);
-        let bucket = self.bucket_of(&route, request, now);
+        let mut route = self.profile.route(request, now);
+        let bucket = self.bucket_of(&mut route, request, now);
         if self.permits.len() >= IN_FLIGHT_MAX {
             return None;
         }
@@ -173,12 +173,18 @@ impl Tracker {
     }
 
     /// The bucket that a route leads to, made if need be. There is none if there is no room.
-    fn bucket_of(&mut self, route: &Route, request: &Request<'_>, now: Moment) -> Option<Slot> {
-        if let Some(slot) = self.lead(route.key) {
+    #[inline]
+    fn bucket_of(&mut self, route: &mut Route, request: &Request<'_>, now: Moment) -> Option<Slot> {
+        if let Some((lead, slot)) = self.lead(route.key) {
+            route.lead = Some(lead);
             return Some(slot);
         }
+        self.home_of(route, request, now)
+    }
+
+    fn home_of(&mut self, route: &Route, request: &Request<'_>, now: Moment) -> Option<Slot> {
         if route.home != route.key
-            && let Some(slot) = self.lead(route.home)
+            && let Some((_, slot)) = self.lead(route.home)
         {
             return Some(slot);
         }
@@ -192,13 +198,12 @@ impl Tracker {
         Some(slot)
     }
 
-    fn lead(&mut self, key: u64) -> Option<Slot> {
-        let route = self.routes.find(key)?;
-        let slot = self.routes.at(route)?.bucket;
-        self.buckets.at(slot)?;
-        self.routes.touch(route);
-        self.buckets.touch(slot);
-        Some(slot)
+    /// Where a route is known to lead, and the bucket that it leads to.
+    fn lead(&mut self, key: u64) -> Option<(Slot, Slot)> {
+        let lead = self.routes.find(key)?;
+        let bucket = self.routes.touch(lead)?.bucket;
+        self.buckets.touch(bucket)?;
+        Some((lead, bucket))
     }
 
     fn add_bucket(&mut self, key: u64, bucket: Bucket, now: Moment) -> Option<Slot> {
@@ -216,6 +221,7 @@ impl Tracker {
         self.routes.insert(key, lead, is_idle).map(drop)
     }
 
+    #[inline]
     fn grant(
         &mut self,
         route: Route,
@@ -234,6 +240,7 @@ impl Tracker {
     }
 
     /// Whether the limits on everything let a request pass.
+    #[inline]
     fn shut_to_all(&mut self, exempt: bool, now: Moment) -> Result<(), ShutToAll> {
         let credit = self.credit.given();
         if self.block_all.is_some_and(|block| block.until <= now) {

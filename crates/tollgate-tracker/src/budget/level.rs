@@ -12,8 +12,9 @@
 
 use tollgate::{Moment, Nanos};
 
-use super::{Heard, Open, said_or};
-use crate::headers::{Told, WAIT_MAX};
+use super::{Heard, Open};
+use crate::headers::{Told, WAIT_MAX, Wait};
+use crate::length::Length;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level {
@@ -40,7 +41,9 @@ impl Level {
     pub(super) fn learn(&mut self, told: &Told<'_>, limit: Option<u64>, cost: u64, heard: &Heard) {
         let limit = limit.or(told.remaining).unwrap_or(1).max(1);
         let Some(left) = told.remaining else { return self.spend(cost, Some(limit), heard) };
-        let wait = said_or(told.reset_in, told.window, heard.unsaid);
+        let unsaid =
+            || Wait { length: told.window.unwrap_or(heard.unsaid.into()), truly_secs: None };
+        let wait = told.reset_in.unwrap_or_else(unsaid);
         let line = Line {
             at: heard.now,
             left: left.min(limit),
@@ -70,7 +73,7 @@ impl Level {
         cost: u64,
         in_flight: u64,
         now: Moment,
-        credit: Nanos,
+        credit: Length,
     ) -> Open {
         let Some(line) = self.known else {
             return if in_flight == 0 { Open::Now } else { Open::Answered };
@@ -78,11 +81,11 @@ impl Level {
         // As much as is known to have been there; of a budget that is spent, one.
         let limit = limit.unwrap_or(line.left.max(1));
         let wanted = in_flight.saturating_add(cost.min(limit));
-        if wanted <= line.left_at(now.after(credit), limit) {
+        if wanted <= line.left_at(now.after(credit.into()), limit) {
             return Open::Now;
         }
         match line.reaches(wanted, limit) {
-            Some(at) => Open::At(at.before(credit), line.truly_secs),
+            Some(at) => Open::At(at.before(credit.into()), line.truly_secs),
             None => Open::Answered,
         }
     }
@@ -92,7 +95,7 @@ impl Level {
         limit: Option<u64>,
         cost: u64,
         ahead: u64,
-        credit: Nanos,
+        credit: Length,
     ) -> Option<Moment> {
         let (line, limit) = (self.known?, limit?);
         let wanted = ahead.saturating_add(cost.min(limit));
@@ -100,12 +103,12 @@ impl Level {
         let missing = u128::from(wanted.saturating_sub(line.left));
         let rate = u128::from((limit - line.left.min(limit)).max(1));
         let wait = missing.saturating_mul(fill).div_ceil(rate);
-        Some(line.at.after(Nanos::new(wait)).before(credit))
+        Some(line.at.after(Nanos::new(wait)).before(credit.into()))
     }
 
-    pub(super) fn left(&self, limit: Option<u64>, now: Moment, credit: Nanos) -> Option<u64> {
+    pub(super) fn left(&self, limit: Option<u64>, now: Moment, credit: Length) -> Option<u64> {
         let limit = limit?;
-        Some(self.known.map_or(limit, |line| line.left_at(now.after(credit), limit)))
+        Some(self.known.map_or(limit, |line| line.left_at(now.after(credit.into()), limit)))
     }
 
     pub(super) fn reset_at(&self) -> Option<Moment> {
@@ -151,7 +154,7 @@ impl Line {
         let missing = u128::from(limit.saturating_sub(self.left));
         // As quick as it was until now, where that can be told.
         let fill = missing.saturating_mul(fill).checked_div(missed);
-        let fill = fill.map_or(heard.unsaid, Nanos::new);
+        let fill = fill.map_or(heard.unsaid.into(), Nanos::new);
         self.full_at = heard.now.after(fill.min(WAIT_MAX));
     }
 }

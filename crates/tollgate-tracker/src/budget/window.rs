@@ -12,16 +12,17 @@
 
 use tollgate::{Moment, Nanos};
 
-use super::{Heard, Open, said_or};
-use crate::headers::Told;
+use super::{Heard, Open};
+use crate::headers::{Told, Wait};
+use crate::length::Length;
 
 /// How exactly a moment is told by servers of which nothing is known: whole seconds.
-const PRECISION_UNKNOWN: Nanos = Nanos::from_secs(1);
+const PRECISION_UNKNOWN: Length = Length::from_nanos(1_000_000_000);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// How exactly the end is told, where it is known not to move.
-    fixed: Option<Nanos>,
+    fixed: Option<Length>,
     left: u64,
     end: Option<End>,
     /// From when on requests were sent into this window.
@@ -33,7 +34,7 @@ pub(super) struct Window {
     untold: u64,
     untold_at: Moment,
     /// How long a window lasts, as far as it was seen.
-    length: Option<Nanos>,
+    length: Option<Length>,
 }
 
 /// Bounds of the moment at which the window ends.
@@ -47,7 +48,7 @@ struct End {
 }
 
 impl Window {
-    pub(super) const fn new(fixed: Option<Nanos>) -> Self {
+    pub(super) const fn new(fixed: Option<Length>) -> Self {
         Self {
             fixed,
             left: u64::MAX,
@@ -78,7 +79,7 @@ impl Window {
         }
         let left = left.saturating_sub(self.untold);
         let end = self.bounds(told, heard);
-        let precision = self.precision();
+        let precision = self.precision().into();
         if heard.sent < self.began && end.from <= self.ended.after(precision) {
             return self.learn_late(left, &end, heard);
         }
@@ -110,18 +111,19 @@ impl Window {
         if self.end.is_none() {
             // Or it would stay spent for ever.
             let length = self.length.unwrap_or(heard.unsaid);
-            let by = heard.now.after(length);
+            let by = heard.now.after(length.into());
             self.end = Some(End { from: heard.sent, by, is_told: false, truly_secs: None });
         }
     }
 
+    #[inline]
     pub(super) fn open(
         &mut self,
         limit: Option<u64>,
         cost: u64,
         in_flight: u64,
         now: Moment,
-        credit: Nanos,
+        credit: Length,
     ) -> Open {
         self.renew(limit, now, credit);
         let Some(end) = self.end else {
@@ -137,7 +139,11 @@ impl Window {
             return Open::Now;
         }
         let renewed = limit.map_or(in_flight == 0, |limit| fits(cost, in_flight, limit, limit));
-        if renewed { Open::At(end.by.before(credit), end.truly_secs) } else { Open::Answered }
+        if renewed {
+            Open::At(end.by.before(credit.into()), end.truly_secs)
+        } else {
+            Open::Answered
+        }
     }
 
     pub(super) fn predict(
@@ -146,7 +152,7 @@ impl Window {
         cost: u64,
         ahead: u64,
         now: Moment,
-        credit: Nanos,
+        credit: Length,
     ) -> Option<Moment> {
         let limit = limit?;
         let left = self.left(Some(limit), now, credit).unwrap_or(limit);
@@ -155,16 +161,19 @@ impl Window {
             return Some(now);
         }
         let resets = (wanted - left).div_ceil(limit);
-        let first = match self.end.filter(|end| end.by.before(credit) > now) {
-            Some(end) => end.by.before(credit),
-            None => now.after(self.length?),
+        let first = match self.end.filter(|end| end.by.before(credit.into()) > now) {
+            Some(end) => end.by.before(credit.into()),
+            None => now.after(self.length?.into()),
         };
-        let more = self.length.map_or(0, Nanos::get).saturating_mul(u128::from(resets - 1));
+        let more = self
+            .length
+            .map_or(0, |length| Nanos::from(length).get())
+            .saturating_mul(u128::from(resets - 1));
         Some(first.after(Nanos::new(more)))
     }
 
-    pub(super) fn left(&self, limit: Option<u64>, now: Moment, credit: Nanos) -> Option<u64> {
-        let renewed = self.end.is_none_or(|end| end.by.before(credit) <= now);
+    pub(super) fn left(&self, limit: Option<u64>, now: Moment, credit: Length) -> Option<u64> {
+        let renewed = self.end.is_none_or(|end| end.by.before(credit.into()) <= now);
         if renewed { limit } else { Some(self.left.min(limit.unwrap_or(u64::MAX))) }
     }
 
@@ -173,9 +182,10 @@ impl Window {
     }
 
     /// Begins the next window when this one has ended for whatever is sent now.
-    fn renew(&mut self, limit: Option<u64>, now: Moment, credit: Nanos) {
-        let Some(end) = self.end.filter(|end| end.by.before(credit) <= now) else { return };
-        self.began = end.by.before(credit);
+    #[inline]
+    fn renew(&mut self, limit: Option<u64>, now: Moment, credit: Length) {
+        let Some(end) = self.end.filter(|end| end.by.before(credit.into()) <= now) else { return };
+        self.began = end.by.before(credit.into());
         self.ended_from = end.from;
         self.ended = end.by;
         self.left = limit.unwrap_or(u64::MAX);
@@ -187,7 +197,7 @@ impl Window {
     /// over. If it took so long that it may be of this one after all, then the least counts, but
     /// it says nothing of the end.
     fn learn_late(&mut self, left: u64, end: &End, heard: &Heard) {
-        let length = self.length.unwrap_or(heard.unsaid);
+        let length = self.length.unwrap_or(heard.unsaid).into();
         if end.by < self.ended_from.after(length) {
             return;
         }
@@ -199,18 +209,21 @@ impl Window {
     }
 
     fn measure(&mut self, told: &Told<'_>) {
-        let seen = self.length.max(told.reset_in.map(|wait| wait.length));
-        self.length = told.window.or(seen);
+        let seen = self.length.max(told.reset_in.map(|wait| wait.length.into()));
+        self.length = told.window.map(Length::from).or(seen);
     }
 
     fn bounds(&self, told: &Told<'_>, heard: &Heard) -> End {
-        let wait = said_or(told.reset_in, self.length, heard.unsaid);
-        let rounding = self.fixed.unwrap_or(Nanos::ZERO);
+        let (length, truly_secs) = match told.reset_in {
+            Some(Wait { length, truly_secs }) => (length, truly_secs),
+            None => (self.length.unwrap_or(heard.unsaid).into(), None),
+        };
+        let rounding = self.fixed.unwrap_or(Length::ZERO);
         End {
-            from: heard.sent.after(wait.length),
-            by: heard.now.after(wait.length).after(rounding),
+            from: heard.sent.after(length),
+            by: heard.now.after(length).after(rounding.into()),
             is_told: told.reset_in.is_some(),
-            truly_secs: wait.truly_secs,
+            truly_secs,
         }
     }
 
@@ -224,7 +237,7 @@ impl Window {
         if is_same == earlier { End { from, ..end } } else { End { from, ..known } }
     }
 
-    fn precision(&self) -> Nanos {
+    fn precision(&self) -> Length {
         self.fixed.unwrap_or(PRECISION_UNKNOWN)
     }
 }

@@ -1,9 +1,10 @@
 //! Credit is earned by round trips that were seen, and is less than any of them.
 
-use tollgate::{Moment, Nanos};
+use tollgate::Moment;
 use tollgate_testkit::random::Random;
 
 use super::{CREDIT_MAX, Credit, SAMPLES_MIN};
+use crate::length::Length;
 
 const MS: u64 = 1_000_000;
 
@@ -12,7 +13,7 @@ fn nothing_is_given_before_enough_was_seen() {
     let mut credit = Credit::new();
     for n in 1..u64::from(SAMPLES_MIN) {
         credit.learn(Moment::from_nanos(n * MS), Moment::from_nanos((n + 40) * MS));
-        assert_eq!(credit.given(), Nanos::ZERO);
+        assert_eq!(credit.given(), Length::ZERO);
     }
 }
 
@@ -24,7 +25,7 @@ fn credit_is_always_less_than_the_shortest_round_trip_and_than_its_bound() {
         let took = 40 * MS + random.below(5 * MS);
         (now, shortest) = (now + MS, shortest.min(took));
         credit.learn(Moment::from_nanos(now), Moment::from_nanos(now + took));
-        assert!(credit.given() < Nanos::new(shortest.into()) && credit.given() <= CREDIT_MAX);
+        assert!(credit.given() < Length::from_nanos(shortest) && credit.given() <= CREDIT_MAX);
     }
-    assert!(credit.given() >= Nanos::new(u128::from(20 * MS)), "{:?}", credit.given());
+    assert!(credit.given() >= Length::from_nanos(20 * MS), "{:?}", credit.given());
 }

@@ -28,7 +28,8 @@ pub(super) struct Draft<'h> {
     pub(super) reset_in: Option<Span>,
     /// A reset that is a point.
     pub(super) reset_at: Option<Span>,
-    pub(super) window: Option<Nanos>,
+    /// In nanoseconds.
+    pub(super) window: Option<u64>,
 }
 
 impl<'h> Draft<'h> {
@@ -103,9 +104,9 @@ impl<'h> Draft<'h> {
     }
 
     /// Smaller is stricter.
-    fn strictness(&self) -> (u64, u128) {
-        let wait = self.reset_in.map_or(0, |wait| wait.nanos().get());
-        (self.remaining().unwrap_or(u64::MAX), u128::MAX.saturating_sub(wait))
+    fn strictness(&self) -> (u64, u64) {
+        let wait = self.reset_in.map_or(0, Span::nanos);
+        (self.remaining().unwrap_or(u64::MAX), u64::MAX.saturating_sub(wait))
     }
 
     /// Never more than the limit: of two that cannot both be true, the stricter is believed.
@@ -116,7 +117,7 @@ impl<'h> Draft<'h> {
     }
 
     /// What is told of it, if anything is; `start` is when the response was sent.
-    pub(super) fn told(&self, start: impl FnOnce() -> u128) -> Option<Told<'h>> {
+    pub(super) fn told(&self, start: impl FnOnce() -> u64) -> Option<Told<'h>> {
         let remaining = self.remaining();
         // Who does not know what is counted can still see that nothing is left.
         let unit = self.unit.or((remaining == Some(0)).then_some(Unit::Requests))?;
@@ -132,7 +133,7 @@ impl<'h> Draft<'h> {
         }
         let (name, limit) = (self.name, self.limit);
         // A window is waited for where nothing else is said.
-        let window = self.window.map(|length| length.min(WAIT_MAX));
+        let window = self.window.map(|length| Nanos::new(length.into()).min(WAIT_MAX));
         Some(Told { name, unit, limit, remaining, reset_in, window })
     }
 }
@@ -203,10 +204,16 @@ impl<'h> Drafts<'h> {
 
     /// What is told of each, the only one first; of too many, the strictest. `start` is when the
     /// response was sent.
-    pub(super) fn tell(&mut self, start: impl Fn() -> u128, to: &mut SmallVec<[Told<'h>; 2]>) {
+    pub(super) fn tell(&mut self, start: impl Fn() -> u64, to: &mut SmallVec<[Told<'h>; 2]>) {
         if let Some(told) = self.only.told(&start) {
             to.push(told);
         }
+        if !self.others.is_empty() {
+            self.tell_others(start, to);
+        }
+    }
+
+    fn tell_others(&mut self, start: impl Fn() -> u64, to: &mut SmallVec<[Told<'h>; 2]>) {
         while self.others.len().saturating_add(to.len()) > BUDGETS_MAX {
             let laxest = self.others.iter().enumerate().max_by_key(|(_, it)| it.strictness());
             let Some((place, _)) = laxest else { break };

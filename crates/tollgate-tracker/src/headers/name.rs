@@ -1,8 +1,7 @@
 //! Which field is which: by its name, whatever its case.
 
-use tollgate::Nanos;
-
 use super::said::Unit;
+use super::span::SECOND;
 
 /// A field that says something about limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +42,8 @@ pub(super) struct Group {
     pub(super) name: &'static str,
     /// `None` if it counts what a request does not tell.
     pub(super) unit: Option<Unit>,
-    pub(super) window: Option<Nanos>,
+    /// In nanoseconds.
+    pub(super) window: Option<u64>,
 }
 
 const fn group(name: &'static str, unit: Option<Unit>) -> Group {
@@ -51,7 +51,7 @@ const fn group(name: &'static str, unit: Option<Unit>) -> Group {
 }
 
 const fn each(name: &'static str, secs: u64) -> Group {
-    Group { name, unit: Some(Unit::Requests), window: Some(Nanos::from_secs(secs)) }
+    Group { name, unit: Some(Unit::Requests), window: Some(secs.saturating_mul(SECOND)) }
 }
 
 /// The one budget of a dialect that has but one.
@@ -87,30 +87,7 @@ const DAY_PREFIXES: [(&str, &Group); 2] =
 impl Field {
     /// The field that has this name. Most fields of a response are none of ours, and are told by
     /// their first letter.
-    #[inline]
     pub(super) fn named(name: &str) -> Option<Self> {
-        match name.as_bytes().first()? | 0x20 {
-            b'x' | b'r' | b'a' | b'b' | b'd' => Self::usual(name).or_else(|| Self::rare(name)),
-            _ => None,
-        }
-    }
-
-    /// The fields that most responses have, named as most servers write them: comparing whole names
-    /// is several times as quick as taking them apart.
-    #[inline]
-    fn usual(name: &str) -> Option<Self> {
-        match name {
-            "date" => Some(Self::Date),
-            "x-ratelimit-limit" => Some(Self::Of(&ONLY, Part::Limit)),
-            "x-ratelimit-remaining" => Some(Self::Of(&ONLY, Part::Remaining)),
-            "x-ratelimit-reset" => Some(Self::Of(&ONLY, Part::Reset)),
-            "x-ratelimit-reset-after" => Some(Self::Of(&ONLY, Part::ResetAfter)),
-            "x-ratelimit-bucket" => Some(Self::Bucket),
-            _ => None,
-        }
-    }
-
-    fn rare(name: &str) -> Option<Self> {
         match name.as_bytes().first()? | 0x20 {
             b'x' => of_x(name),
             b'r' => of_r(name),

@@ -1,8 +1,6 @@
 //! The lists of the IETF's drafts, old and new: `RateLimit`, `RateLimit-Policy`, and policies
 //! within `RateLimit-Limit`.
 
-use tollgate::Nanos;
-
 use super::draft::{Draft, Drafts, lengthen, lower};
 use super::list::{self, Bare, Malformed, Member, NAME_BYTES_MAX};
 use super::name::ONLY;
@@ -158,7 +156,7 @@ fn span(value: Bare<'_>) -> Result<Span, Malformed> {
     }
 }
 
-fn window(member: &Member<'_>) -> Result<Option<Nanos>, Malformed> {
+fn window(member: &Member<'_>) -> Result<Option<u64>, Malformed> {
     Ok(member.window.map(span).transpose()?.map(Span::nanos))
 }
 

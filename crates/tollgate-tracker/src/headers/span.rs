@@ -19,13 +19,12 @@ const DATE_BYTES_MAX: usize = 64;
 
 pub(super) const SECOND: u64 = 1_000_000_000;
 pub(super) const MILLISECOND: u64 = 1_000_000;
-const SECOND_WIDE: u128 = 1_000_000_000;
 
 /// A length of time; also a point, as the length since 1970.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Span {
-    Nanos(u128),
-    /// Seconds, where nanoseconds would not fit; finite.
+    Nanos(u64),
+    /// Seconds, where nanoseconds do not fit into 64 bits, which is 584 years; finite.
     Huge(f64),
 }
 
@@ -41,18 +40,19 @@ pub(super) enum When {
 impl Span {
     /// `number` units of `unit` nanoseconds each, rounded up.
     pub(super) fn of(number: Number, unit: u64) -> Self {
-        match number {
+        let units = match number {
             Number::Exact { whole, billionths } => {
-                let part = if unit == SECOND {
-                    u128::from(billionths)
-                } else {
-                    let product = u128::from(billionths).saturating_mul(unit.into());
-                    product.div_ceil(BILLION.into())
-                };
-                Self::Nanos(u128::from(whole).saturating_mul(unit.into()).saturating_add(part))
+                let part =
+                    if unit == SECOND { u64::from(billionths) } else { part(billionths, unit) };
+                let nanos = whole.checked_mul(unit).and_then(|nanos| nanos.checked_add(part));
+                if let Some(nanos) = nanos {
+                    return Self::Nanos(nanos);
+                }
+                double(whole)
             }
-            Number::Huge(units) => Self::Huge(units * (double(unit.into()) / double(SECOND_WIDE))),
-        }
+            Number::Huge(units) => units,
+        };
+        Self::Huge(units * (double(unit) / double(SECOND)))
     }
 
     /// The longer, which is the stricter.
@@ -65,45 +65,55 @@ impl Span {
     }
 
     /// How long it is from `start` to this point; nothing if that is past.
-    pub(super) fn since(self, start: u128) -> Self {
+    pub(super) fn since(self, start: u64) -> Self {
         match self {
             Self::Nanos(nanos) => Self::Nanos(nanos.saturating_sub(start)),
-            huge @ Self::Huge(_) => huge,
+            Self::Huge(secs) => Self::Huge(secs - Self::Nanos(start).secs()),
         }
     }
 
     pub(super) fn plus(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Nanos(a), Self::Nanos(b)) => Self::Nanos(a.saturating_add(b)),
-            _ => self.longer(other),
+            (Self::Nanos(a), Self::Nanos(b)) if a.checked_add(b).is_some() => {
+                Self::Nanos(a.saturating_add(b))
+            }
+            _ => Self::Huge((self.secs() + other.secs()).min(f64::MAX)),
         }
     }
 
     /// In whole nanoseconds; what is longer than they can say is cut.
-    pub(super) fn nanos(self) -> Nanos {
+    pub(super) fn nanos(self) -> u64 {
         match self {
-            Self::Nanos(nanos) => Nanos::new(nanos),
-            Self::Huge(_) => Nanos::new(u128::MAX),
+            Self::Nanos(nanos) => nanos,
+            Self::Huge(_) => u64::MAX,
+        }
+    }
+
+    fn secs(self) -> f64 {
+        match self {
+            Self::Nanos(nanos) => double(nanos / SECOND) + double(nanos % SECOND) / double(SECOND),
+            Self::Huge(secs) => secs,
         }
     }
 
     pub(super) fn wait(self) -> Wait {
         match self {
-            Self::Nanos(nanos) if nanos <= WAIT_MAX.get() => {
-                Wait { length: Nanos::new(nanos), truly_secs: None }
+            Self::Nanos(nanos) if u128::from(nanos) <= WAIT_MAX.get() => {
+                Wait { length: Nanos::new(nanos.into()), truly_secs: None }
             }
-            Self::Nanos(nanos) => {
-                let (secs, rest) = (nanos / SECOND_WIDE, nanos % SECOND_WIDE);
-                let truly = double(secs) + double(rest) / double(SECOND_WIDE);
-                Wait { length: WAIT_MAX, truly_secs: Some(truly) }
-            }
-            Self::Huge(secs) => Wait { length: WAIT_MAX, truly_secs: Some(secs) },
+            long => Wait { length: WAIT_MAX, truly_secs: Some(long.secs()) },
         }
     }
 }
 
+/// So many billionths of a unit, rounded up.
+fn part(billionths: u32, unit: u64) -> u64 {
+    let product = u128::from(billionths).saturating_mul(unit.into());
+    u64::try_from(product.div_ceil(BILLION.into())).unwrap_or(u64::MAX)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "it is told to a person")]
-fn double(value: u128) -> f64 {
+fn double(value: u64) -> f64 {
     value as f64
 }
 
@@ -172,12 +182,18 @@ pub(super) fn read_date(text: &[u8]) -> Option<Span> {
         local.to_zoned(TimeZone::UTC).map(|zoned| zoned.timestamp())
     });
     let timestamp: Timestamp = timestamp.ok()?;
-    // What was before 1970 is past, as is all of 1970.
-    Some(Span::Nanos(timestamp.as_nanosecond().try_into().unwrap_or(0)))
+    let secs = timestamp.as_second();
+    Some(match u64::try_from(timestamp.as_nanosecond()) {
+        Ok(nanos) => Span::Nanos(nanos),
+        Err(_) if secs > 0 => Span::Huge(double(secs.unsigned_abs())),
+        // What was before 1970 is past, as is all of 1970.
+        Err(_) => Span::Nanos(0),
+    })
 }
 
 fn read_http_date(text: &str) -> Option<Span> {
     let date = httpdate::parse_http_date(text).ok()?;
     let since_1970 = date.duration_since(std::time::UNIX_EPOCH).ok()?;
-    Some(Span::Nanos(since_1970.as_nanos()))
+    let whole = Number::Exact { whole: since_1970.as_secs(), billionths: 0 };
+    Some(Span::of(whole, SECOND))
 }

@@ -3,6 +3,7 @@
 use tollgate::{Moment, Nanos};
 
 use super::{Pace, Places};
+use crate::length::Length;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
@@ -14,11 +15,11 @@ fn at_ms(ms: u64) -> Moment {
 fn a_place_is_free_exactly_a_window_after_the_answer() {
     let mut places = Places::new(Pace { count: 1, window: SECOND });
     places.take();
-    assert_eq!((places.free(at_ms(5_000), Nanos::ZERO), places.opens_at(Nanos::ZERO)), (0, None));
+    assert_eq!((places.free(at_ms(5_000), Length::ZERO), places.opens_at(Length::ZERO)), (0, None));
     places.answer(at_ms(5_000));
-    assert_eq!(places.opens_at(Nanos::ZERO), Some(at_ms(6_000)));
-    assert_eq!(places.free(at_ms(5_999), Nanos::ZERO), 0);
-    assert_eq!(places.free(at_ms(6_000), Nanos::ZERO), 1);
+    assert_eq!(places.opens_at(Length::ZERO), Some(at_ms(6_000)));
+    assert_eq!(places.free(at_ms(5_999), Length::ZERO), 0);
+    assert_eq!(places.free(at_ms(6_000), Length::ZERO), 1);
 }
 
 #[test]
@@ -26,10 +27,10 @@ fn credit_opens_a_place_sooner_and_a_request_never_sent_at_once() {
     let mut places = Places::new(Pace { count: 1, window: SECOND });
     places.take();
     places.give_back();
-    assert_eq!(places.free(at_ms(0), Nanos::ZERO), 1);
+    assert_eq!(places.free(at_ms(0), Length::ZERO), 1);
     places.take();
     places.answer(at_ms(0));
-    assert_eq!(places.free(at_ms(960), Nanos::new(40_000_000)), 1);
+    assert_eq!(places.free(at_ms(960), Length::from_nanos(40_000_000)), 1);
 }
 
 #[test]
@@ -37,6 +38,6 @@ fn those_who_wait_are_told_the_window_in_which_it_is_their_turn() {
     let mut places = Places::new(Pace { count: 2, window: SECOND });
     places.take();
     places.answer(at_ms(500));
-    let turns = [0, 1, 2].map(|before| places.predict(before, at_ms(600), Nanos::ZERO));
+    let turns = [0, 1, 2].map(|before| places.predict(before, at_ms(600), Length::ZERO));
     assert_eq!(turns, [at_ms(600), at_ms(1_500), at_ms(1_600)]);
 }

@@ -3,7 +3,8 @@
 use tollgate::{Moment, Nanos};
 
 use super::{
-    Body, BodyUnit, InvalidMax, Pace, Profile, Refill, RouteWriter, is_identifier, is_number,
+    Body, BodyUnit, InvalidMax, Pace, Profile, Refill, RouteWriter, Segments, is_identifier,
+    is_number,
 };
 use crate::request::Request;
 
@@ -26,83 +27,91 @@ const ID_EPOCH_MS: u64 = 1_420_070_400_000;
 /// The tokens of interactions are Base64 of a text that begins with "interaction".
 const INTERACTION_TOKEN: &str = "aW50ZXJhY3Rpb2";
 
-/// The parts of a path that are looked at; no route of Discord's has more.
-const PARTS_MAX: usize = 12;
-
 fn route(request: &Request<'_>, route: &mut RouteWriter<'_>) {
-    let mut parts = [""; PARTS_MAX];
-    let mut count = 0;
-    for (place, part) in parts.iter_mut().zip(super::segments(request.path)) {
-        *place = part;
-        count += 1;
+    let mut parts = super::segments(request.path);
+    let mut root = parts.next().unwrap_or_default();
+    if root == "api" {
+        root = parts.next().unwrap_or_default();
+        if is_version(root) {
+            root = parts.next().unwrap_or_default();
+        }
     }
-    let parts = match &parts[..count] {
-        ["api", version, rest @ ..] if is_version(version) => rest,
-        ["api", rest @ ..] => rest,
-        all => all,
+    if root == "channels" && write_message(request.method, parts.clone(), route) {
+        return;
+    }
+    route.piece(request.method);
+    write_majors(root, &mut parts, route);
+    for part in parts {
+        route.piece(if is_identifier(part) { ":id" } else { part });
+    }
+}
+
+/// Writes the routes of messages that have budgets of their own. Whether it was one of them.
+fn write_message(method: &str, mut parts: Segments<'_>, route: &mut RouteWriter<'_>) -> bool {
+    if method != "DELETE" && method != "PUT" {
+        return false;
+    }
+    let (Some(channel), Some("messages"), Some(message)) =
+        (parts.next(), parts.next(), parts.next())
+    else {
+        return false;
     };
-    match (request.method, parts) {
+    match (method, parts.next()) {
         // Adding and removing reactions is one budget, whatever the reaction.
-        ("PUT" | "DELETE", ["channels", channel, "messages", _, "reactions", ..]) => {
+        (_, Some("reactions")) => {
             route.piece("REACT");
             route.piece("channels");
             route.major(channel);
-            route.alone();
         }
-        ("DELETE", ["channels", channel, "messages", message]) => {
+        ("DELETE", None) => {
             let is_old = is_old(message, route.now());
             route.piece(if is_old { "DELETE OLD" } else { "DELETE" });
             route.piece("channels");
             route.major(channel);
             route.piece("messages");
-            route.alone();
         }
-        (method, parts) => {
-            route.piece(method);
-            for part in write_majors(parts, route) {
-                route.piece(if is_identifier(part) { ":id" } else { part });
-            }
-        }
+        _ => return false,
     }
+    route.alone();
+    true
 }
 
-/// Writes the first parts of a path, of which some identifiers keep budgets apart; what is left.
-fn write_majors<'p>(parts: &'p [&'p str], route: &mut RouteWriter<'_>) -> &'p [&'p str] {
-    match parts {
-        [root @ ("channels" | "guilds"), id, rest @ ..] if is_number(id) => {
+/// Writes the first parts of a path, of which some identifiers keep budgets apart.
+fn write_majors(root: &str, parts: &mut Segments<'_>, route: &mut RouteWriter<'_>) {
+    let mut ahead = parts.clone();
+    match (root, ahead.next()) {
+        ("channels" | "guilds", Some(id)) if is_number(id) => {
             route.piece(root);
             route.major(id);
-            rest
         }
-        [root @ "webhooks", id, token, rest @ ..] => {
+        ("webhooks", Some(id)) => {
             route.piece(root);
             route.major(id);
-            route.secret(token);
-            if token.starts_with(INTERACTION_TOKEN) {
-                route.exempt();
+            if let Some(token) = ahead.next() {
+                route.secret(token);
+                if token.starts_with(INTERACTION_TOKEN) {
+                    route.exempt();
+                }
             }
-            rest
         }
-        [root @ "webhooks", id] => {
-            route.piece(root);
-            route.major(id);
-            &[]
-        }
-        [root @ "interactions", id, _token, rest @ ..] => {
+        ("interactions", Some(id)) if ahead.next().is_some() => {
             route.piece(root);
             route.major(id);
             route.piece(":token");
             route.exempt();
-            rest
         }
         // Whoever has the code of an invitation may come in, so it is nobody's to read.
-        [root @ "invites", _code, rest @ ..] => {
+        ("invites", Some(_code)) => {
             route.piece(root);
             route.piece(":code");
-            rest
         }
-        all => all,
+        ("", _) => {}
+        _ => {
+            route.piece(if is_identifier(root) { ":id" } else { root });
+            return;
+        }
     }
+    *parts = ahead;
 }
 
 fn is_version(segment: &str) -> bool {

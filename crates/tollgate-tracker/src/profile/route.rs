@@ -6,6 +6,8 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use foldhash::fast::FixedState;
 use tollgate::Moment;
 
+use crate::arena::Slot;
+
 /// The longest name of a bucket; the rest is left out.
 pub const NAME_BYTES_MAX: usize = 160;
 /// Any number will do. It is fixed so that the same requests take the same way every time.
@@ -35,6 +37,8 @@ pub(crate) struct Route {
     /// What keeps buckets apart that the server gives the same name.
     pub(crate) major: u64,
     pub(crate) exempt: bool,
+    /// Where it is known to lead, to be found again without a search.
+    pub(crate) lead: Option<Slot>,
 }
 
 impl Route {
@@ -91,7 +95,7 @@ impl<'n> RouteWriter<'n> {
     pub(crate) fn finish(&self) -> Route {
         let key = self.key;
         let major = if self.alone { hash(self.major, &key.to_le_bytes()) } else { self.major };
-        Route { key, home: self.home.unwrap_or(key), major, exempt: self.exempt }
+        Route { key, home: self.home.unwrap_or(key), major, exempt: self.exempt, lead: None }
     }
 
     /// What tells buckets apart tells routes apart; so it is hashed once for both.

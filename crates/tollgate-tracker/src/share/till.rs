@@ -13,6 +13,7 @@
 use tollgate::{Moment, Nanos};
 
 use super::held::{Held, Refunds, Terms};
+use crate::length::Length;
 use crate::pace::{Pace, Places};
 
 /// How often a server that is away is tried.
@@ -132,7 +133,7 @@ impl Till {
             }
             Mode::Away { alone_from, .. } if alone_from <= now => {
                 let own = self.own.as_mut()?;
-                if own.free(now, Nanos::ZERO) == 0 {
+                if own.free(now, Length::ZERO) == 0 {
                     return None;
                 }
                 own.take();
@@ -205,8 +206,8 @@ impl Till {
             Mode::Back { from } => from.max(now),
             Mode::Away { alone_from, probe_at } => {
                 let Some(own) = &self.own else { return probe_at.max(now) };
-                let free = own.left(now.max(alone_from), Nanos::ZERO);
-                let opens = if free > 0 { Some(alone_from) } else { own.opens_at(Nanos::ZERO) };
+                let free = own.left(now.max(alone_from), Length::ZERO);
+                let opens = if free > 0 { Some(alone_from) } else { own.opens_at(Length::ZERO) };
                 // If only an answer can tell, a window is what it takes after that.
                 opens.unwrap_or(now.after(self.window)).max(alone_from).max(now)
             }

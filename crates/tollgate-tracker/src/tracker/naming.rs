@@ -14,6 +14,7 @@ use tollgate::Moment;
 use super::{InFlight, Lead, Tracker};
 use crate::arena::Slot;
 use crate::bucket::Bucket;
+use crate::profile::Route;
 
 impl Tracker {
     /// Follows the server's name for the bucket of a settled request. Whether what the response
@@ -24,7 +25,7 @@ impl Tracker {
         let route = settled.route;
         let key = route.named(name);
         if bucket.named == Some(key) {
-            self.confirm(route.key, key);
+            self.confirm(&route, key);
             return true;
         }
         if bucket.named.is_some() && settled.sent < bucket.named_at {
@@ -53,13 +54,14 @@ impl Tracker {
                 self.restand(Some(from), now);
             }
         }
-        self.confirm(route.key, key);
+        self.confirm(&route, key);
         true
     }
 
-    fn confirm(&mut self, route: u64, key: u64) {
-        let lead = self.routes.find(route).and_then(|slot| self.routes.at_mut(slot));
-        if let Some(lead) = lead {
+    fn confirm(&mut self, route: &Route, key: u64) {
+        let known = route.lead.filter(|&lead| self.routes.at(lead).is_some());
+        let lead = known.or_else(|| self.routes.find(route.key));
+        if let Some(lead) = lead.and_then(|lead| self.routes.at_mut(lead)) {
             lead.confirmed = Some(key);
         }
     }

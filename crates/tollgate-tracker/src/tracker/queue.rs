@@ -131,8 +131,10 @@ impl Tracker {
         now: Moment,
     ) -> Result<Ticket, Limited> {
         let now = self.at(now);
-        let route = self.profile.route(request, now);
-        let Some(slot) = self.bucket_of(&route, request, now) else { return Err(self.full(now)) };
+        let mut route = self.profile.route(request, now);
+        let Some(slot) = self.bucket_of(&mut route, request, now) else {
+            return Err(self.full(now));
+        };
         let Some(bucket) = self.buckets.at(slot) else { return Err(self.full(now)) };
         let is_full = bucket.line.waiting.requests >= self.queues.max as u64;
         if is_full || self.queues.len() >= WAITERS_MAX {
@@ -204,8 +206,17 @@ impl Tracker {
     }
 
     /// Finds anew where a bucket stands after something about it has changed.
+    #[inline]
     pub(super) fn restand(&mut self, slot: Option<Slot>, now: Moment) {
         let Some(slot) = slot else { return };
+        let Some(bucket) = self.buckets.at_mut(slot) else { return };
+        // Mostly nobody waits.
+        if bucket.line.first.is_some() || bucket.line.stand != Stand::Aside {
+            self.restand_line(slot, now);
+        }
+    }
+
+    fn restand_line(&mut self, slot: Slot, now: Moment) {
         let Some(bucket) = self.buckets.at_mut(slot) else { return };
         match std::mem::take(&mut bucket.line.stand) {
             Stand::Aside => {}

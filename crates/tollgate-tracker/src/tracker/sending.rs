@@ -46,6 +46,6 @@ impl Tracker {
     /// How much sooner something may be sent than the clock says, because it has a way to go.
     #[cfg(feature = "sharing")]
     pub(crate) fn head_start(&self) -> tollgate::Nanos {
-        self.credit.given()
+        self.credit.given().into()
     }
 }

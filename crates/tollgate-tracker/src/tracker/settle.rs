@@ -109,7 +109,7 @@ impl Tracker {
     }
 
     fn heard(&self, settled: &InFlight, now: Moment) -> Heard {
-        let (credit, unsaid) = (self.credit.given(), self.profile.unsaid);
+        let (credit, unsaid) = (self.credit.given(), self.profile.unsaid.into());
         Heard { sent: settled.sent, now, credit, unsaid }
     }
 

@@ -3,7 +3,9 @@
 //! Every round picks the routes that it will ask for, then lets each contender do the same work,
 //! one after the other; medians over the rounds are shown. A check by governor is what a caller
 //! would make for the same request: it looks up the same path as a key. The tracker is told the
-//! time; governor reads a clock inside, the system's, as [`tollgate::Clock`] does.
+//! time; governor reads a clock inside, the system's, as [`tollgate::Clock`] does. What a check
+//! takes with the clock that governor has by itself, which reads a counter of the processor, is
+//! shown beside it.
 
 use std::num::NonZeroU32;
 use std::time::Instant;
@@ -36,6 +38,7 @@ pub(crate) struct Args {
 /// Medians in nanoseconds per request.
 #[derive(Clone, Copy, Default)]
 struct Times {
+    own_clock: f64,
     governor: f64,
     limited: f64,
     both: f64,
@@ -45,8 +48,9 @@ struct Times {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     println!("nanoseconds per request; ratio to one check by governor\n");
     println!(
-        "{:>7} | {:>8} | {:>16} | {:>16} | {:>16} | {:>16}",
+        "{:>7} | {:>9} | {:>8} | {:>16} | {:>16} | {:>16} | {:>16}",
         "routes",
+        "own clock",
         "governor",
         "limited, given",
         "limited + learn",
@@ -56,9 +60,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut worst = 0.0_f64;
     for &routes in &args.routes {
         let times = measure(args, routes)?;
-        let Times { governor, limited, both, with_fields } = times;
+        let Times { own_clock, governor, limited, both, with_fields } = times;
         let reading = with_fields - both;
-        print!("{routes:>7} | {governor:>8.0}");
+        print!("{routes:>7} | {own_clock:>9.0} | {governor:>8.0}");
         for time in [limited, both, reading, with_fields] {
             print!(" | {time:>8.0} {:>7.2}", time / governor);
         }
@@ -73,6 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 fn measure(args: &Args, routes: u64) -> Result<Times, Failure> {
     let burst = NonZeroU32::new(u32::MAX).ok_or("not zero")?;
+    let own_clock = RateLimiter::dashmap(Quota::per_second(burst));
     let governor = RateLimiter::dashmap_with_clock(Quota::per_second(burst), MonotonicClock);
     // Only the budget of the route is looked at, as by governor.
     let mut tracker = Tracker::new(Profile { pace: None, ..Profile::discord() });
@@ -87,6 +92,7 @@ fn measure(args: &Args, routes: u64) -> Result<Times, Failure> {
         let picked: Vec<_> =
             (0..args.requests).map(|_| &paths[random.index(paths.len())]).collect();
         rounds.push(Times {
+            own_clock: timed(&picked, |path| own_clock.check_key(path).is_ok()),
             governor: timed(&picked, |path| governor.check_key(path).is_ok()),
             limited: timed(&picked, |path| give_back(&mut tracker, path, clock.now())),
             both: timed(&picked, |path| learn(&mut tracker, path, &said, clock.now())),
@@ -99,6 +105,7 @@ fn measure(args: &Args, routes: u64) -> Result<Times, Failure> {
         values.get(values.len() / 2).copied().unwrap_or_default()
     };
     Ok(Times {
+        own_clock: median_of(|times| times.own_clock),
         governor: median_of(|times| times.governor),
         limited: median_of(|times| times.limited),
         both: median_of(|times| times.both),

@@ -82,6 +82,15 @@ impl<T> Arena<T> {
         if cell.slot == slot { cell.value.as_mut() } else { None }
     }
 
+    /// The slot of the value at a place, if there is one.
+    pub(crate) fn slot(&self, place: usize) -> Option<Slot> {
+        self.cells.get(place).filter(|cell| cell.value.is_some()).map(|cell| cell.slot)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.cells.iter().filter_map(|cell| cell.value.as_ref())
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.cells.iter_mut().filter_map(|cell| cell.value.as_mut())
     }

@@ -1,16 +1,16 @@
 //! A bounded table that forgets what was not used for long.
 //!
-//! Each value has a mark that it was used, and the values stand in a row. To forget one, the row
-//! is walked from its old end: who was used loses the mark and goes to the other end, and the
-//! first without a mark is forgotten. So using a value touches nothing but the value.
+//! Each value has a mark that it was used, and the values stand in a circle. To forget one, a hand
+//! goes round: who was used loses the mark, and the first without one is forgotten. So using a
+//! value touches nothing but the value.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use crate::arena::{Arena, Slot};
 
-/// How many unused values are looked at to find one that may be forgotten. Those that may not go
-/// to the other end, so the next search looks at others.
+/// How many unused values are looked at to find one that may be forgotten. The next search goes on
+/// where this one ends, so it looks at others.
 const TRIES_MAX: usize = 8;
 
 /// At most `max` values by a 64-bit key, which is a good hash already.
@@ -18,23 +18,21 @@ const TRIES_MAX: usize = 8;
 pub(crate) struct Recent<T> {
     nodes: Arena<Node<T>>,
     by_key: HashTable<(u64, Slot)>,
-    newest: Option<Slot>,
-    oldest: Option<Slot>,
+    /// Who is looked at next when something must be forgotten.
+    hand: usize,
     max: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Node<T> {
     key: u64,
-    newer: Option<Slot>,
-    older: Option<Slot>,
     used: bool,
     value: T,
 }
 
 impl<T> Recent<T> {
     pub(crate) const fn new(max: usize) -> Self {
-        Self { nodes: Arena::new(), by_key: HashTable::new(), newest: None, oldest: None, max }
+        Self { nodes: Arena::new(), by_key: HashTable::new(), hand: 0, max }
     }
 
     #[cfg(test)]
@@ -54,13 +52,11 @@ impl<T> Recent<T> {
         self.nodes.at_mut(slot).map(|node| &mut node.value)
     }
 
-    /// From the newest to the oldest in the row.
+    /// All of them, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        let nodes = std::iter::successors(self.newest, |&slot| self.nodes.at(slot)?.older);
-        nodes.filter_map(|slot| self.at(slot))
+        self.nodes.iter().map(|node| &node.value)
     }
 
-    /// All of them, in no order.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.nodes.iter_mut().map(|node| &mut node.value)
     }
@@ -83,9 +79,8 @@ impl<T> Recent<T> {
         if self.nodes.len() >= self.max {
             self.forget(may_go)?;
         }
-        let slot = self.nodes.insert(Node { key, newer: None, older: None, used: false, value })?;
+        let slot = self.nodes.insert(Node { key, used: false, value })?;
         self.enter(key, slot);
-        self.link(slot);
         Some(slot)
     }
 
@@ -100,18 +95,19 @@ impl<T> Recent<T> {
     fn forget(&mut self, may_go: impl Fn(&T) -> bool) -> Option<T> {
         let mut tries = 0;
         while tries < TRIES_MAX {
-            let slot = self.oldest?;
+            let slot = self.nodes.slot(self.hand);
+            self.hand = (self.hand + 1) % self.max;
+            let slot = slot?;
             let node = self.nodes.at_mut(slot)?;
-            let was_used = std::mem::take(&mut node.used);
-            let goes = !was_used && may_go(&node.value);
-            self.unlink(slot);
-            if goes {
+            if std::mem::take(&mut node.used) {
+                continue;
+            }
+            if may_go(&node.value) {
                 let node = self.nodes.remove(slot)?;
                 self.leave(node.key, slot);
                 return Some(node.value);
             }
-            self.link(slot);
-            tries += usize::from(!was_used);
+            tries += 1;
         }
         None
     }
@@ -128,31 +124,6 @@ impl<T> Recent<T> {
     fn leave(&mut self, key: u64, slot: Slot) {
         if let Ok(entry) = self.by_key.find_entry(key, |&entry| entry == (key, slot)) {
             entry.remove();
-        }
-    }
-
-    fn link(&mut self, slot: Slot) {
-        let older = self.newest.replace(slot);
-        if let Some(node) = self.nodes.at_mut(slot) {
-            node.older = older;
-            node.newer = None;
-        }
-        match older.and_then(|older| self.nodes.at_mut(older)) {
-            Some(node) => node.newer = Some(slot),
-            None => self.oldest = Some(slot),
-        }
-    }
-
-    fn unlink(&mut self, slot: Slot) {
-        let Some(node) = self.nodes.at(slot) else { return };
-        let (newer, older) = (node.newer, node.older);
-        match newer.and_then(|newer| self.nodes.at_mut(newer)) {
-            Some(node) => node.older = older,
-            None => self.newest = older,
-        }
-        match older.and_then(|older| self.nodes.at_mut(older)) {
-            Some(node) => node.newer = newer,
-            None => self.oldest = newer,
         }
     }
 }

@@ -297,7 +297,7 @@ fn a_snapshot_shows_all_budgets() {
     tracker.join(&Request::new("GET", B), Moment::MAX, at(200)).expect("there is room");
     let snapshot = tracker.snapshot(at(300));
     assert_eq!((snapshot.in_flight, snapshot.waiting), (1, 1));
-    let [all, b, a] = &snapshot.states[..] else { panic!("{snapshot:?}") };
+    let [all, a, b] = &snapshot.states[..] else { panic!("{snapshot:?}") };
     assert_eq!((all.limit, all.remaining, all.in_flight), (Some(50), Some(48), 1));
     assert_eq!((b.limit, b.waiting), (None, 1));
     assert_eq!(&*a.bucket, "hash = GET/channels/1/a");

@@ -9,8 +9,11 @@ use tollgate::{Moment, Nanos};
 use super::super::till::{Answer, Ask, Step};
 use super::super::{DeskError, Door, Share};
 use super::LINE_MAX;
-use crate::gate::{Core, Gate, Strategy};
-use crate::{Profile, Reason, Refused, Request};
+use crate::gate::{Core, Gate, Pass, Strategy};
+use crate::{Profile, Reason, Refused, Request, Response};
+
+/// Who has passed, in order.
+type Passed = Arc<Mutex<Vec<usize>>>;
 
 fn shared() -> (Gate, Arc<Core>) {
     let [url, limit, id] = ["http://localhost", "all", "bot"].map(str::to_owned);
@@ -105,6 +108,89 @@ async fn who_goes_away_leaves_the_token_to_the_next() {
     assert!(ask.refunds.iter().all(|&(_, count)| count == 1), "what was not sent goes back");
     assert!(!ask.refunds.is_empty());
     assert_eq!(gate.snapshot().in_flight, 0);
+}
+
+/// Five stand in line for tokens, and one more has a pass.
+async fn five_in_line(gate: &Gate, core: &Arc<Core>) -> (Pass, JoinSet<()>, Passed) {
+    learn(gate, core).await;
+    let asked = request();
+    let (pass, ()) = tokio::join!(gate.pass(&asked), async {
+        settle().await;
+        let ask = serve(core).unwrap();
+        grant(core, &ask, 1);
+        serve(core);
+    });
+    let passed = Passed::default();
+    let mut tasks = JoinSet::new();
+    for number in 0..5 {
+        let (gate, passed) = (gate.clone(), Arc::clone(&passed));
+        tasks.spawn(async move {
+            let mut pass = gate.pass(&request()).await.unwrap();
+            pass.sent();
+            passed.lock().unwrap().push(number);
+            std::future::pending::<()>().await;
+        });
+    }
+    settle().await;
+    assert_eq!(gate.snapshot().in_flight, 6);
+    (pass.unwrap(), tasks, passed)
+}
+
+/// The server has as many tokens as anybody wants.
+async fn serve_for(core: &Arc<Core>, ms: u64) {
+    for _ in 0..ms {
+        if let Some(ask) = serve(core) {
+            grant(core, &ask, ask.spend);
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_token_is_not_sent_into_a_block_that_was_heard_of_meanwhile() {
+    for global in [false, true] {
+        let (gate, core) = shared();
+        let (mut pass, _tasks, passed) = five_in_line(&gate, &core).await;
+        pass.sent();
+        let scope: &[u8] = if global { b"true" } else { b"false" };
+        let fields: [(&str, &[u8]); 2] = [("retry-after", b"2"), ("x-ratelimit-global", scope)];
+        let body = format!("{{\"retry_after\": 2.0, \"global\": {global}}}");
+        pass.track(Response { status: 429, fields, body: Some(body.as_bytes()) });
+        serve_for(&core, 1_900).await;
+        assert!(passed.lock().unwrap().is_empty(), "global {global}");
+        assert_eq!(gate.snapshot().in_flight, 0, "they hold nothing while they wait");
+        serve_for(&core, 200).await;
+        assert_eq!(*passed.lock().unwrap(), [0, 1, 2, 3, 4], "in order: global {global}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_those_who_wait_for_a_token_no_more_go_than_a_budget_that_shrank_has_left() {
+    let (gate, core) = shared();
+    let (pass, _tasks, passed) = five_in_line(&gate, &core).await;
+    crate::gate::tests::answer(pass, 200, 5, 3, "2");
+    serve_for(&core, 1_900).await;
+    assert_eq!(*passed.lock().unwrap(), [0, 1, 2]);
+    assert_eq!(gate.snapshot().in_flight, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stands_back_keeps_its_deadline() {
+    let (gate, core) = shared();
+    learn(&gate, &core).await;
+    let asked = request();
+    let hasty = gate.with(Strategy::Wait { queue: 9, deadline: Duration::from_millis(500) });
+    let (refused, ()) = tokio::join!(hasty.pass(&asked), async {
+        settle().await;
+        let mut other = gate.with(Strategy::SendAnyway).pass(&asked).await.unwrap();
+        other.sent();
+        let fields: [(&str, &[u8]); 1] = [("retry-after", b"2")];
+        other.track(Response { status: 429, fields, body: Some(b"{\"retry_after\": 2.0}") });
+        serve_for(&core, 600).await;
+    });
+    let Err(Refused::Limited(limited)) = refused else { panic!("it was sent into a block") };
+    assert_eq!(limited.reason, Reason::Deadline);
+    assert!(limited.retry_in > Nanos::from_secs(1), "{}", limited.retry_in);
 }
 
 #[tokio::test(start_paused = true)]

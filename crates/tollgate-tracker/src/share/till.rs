@@ -22,7 +22,7 @@ const LATE_MAX: Nanos = Nanos::new(250_000_000);
 /// How often to ask for tokens that somebody else may give back.
 const POLL: Nanos = Nanos::new(8_000_000);
 /// The most tokens that are asked for at once.
-const TOKENS_MAX: u32 = 64;
+pub(super) const TOKENS_MAX: u32 = 64;
 
 /// What becomes of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-use super::read;
+use super::{Heard, Use, read};
 
 #[test]
 fn an_answer_says_whether_there_was_a_token_and_how_many_are_left() {
@@ -18,4 +18,29 @@ fn an_answer_says_whether_there_was_a_token_and_how_many_are_left() {
         assert_eq!(read, wanted, "{text}");
     }
     assert!(read(b"\xff").is_none());
+}
+
+#[test]
+fn an_answer_that_comes_twice_is_one_token() {
+    let granted = Use { granted: true, left: 1 };
+    let mut heard = Heard::new(7, 3);
+    for id in [6, 8, 8, 10, 7, 8, 7 + 64, u64::MAX] {
+        heard.add(id, &granted);
+        assert!(!heard.is_all(), "{id}");
+    }
+    assert_eq!(heard.granted, 2);
+    heard.add(9, &Use { granted: false, left: 0 });
+    assert!(heard.is_all());
+    assert_eq!((heard.granted, heard.left), (2, 0));
+}
+
+#[test]
+fn the_largest_ask_has_a_bit_for_each_token() {
+    let mut heard = Heard::new(0, 64);
+    for id in 0..64 {
+        assert!(!heard.is_all());
+        heard.add(id, &Use { granted: true, left: 0 });
+    }
+    assert!(heard.is_all());
+    assert_eq!(heard.granted, 64);
 }

@@ -11,9 +11,11 @@
 //! **[`Door::Http`] holds tokens**: one is taken before a request is sent, and given back a window
 //! after its answer came. So however late anything is on its way, the API never counts more
 //! requests in a window than there are tokens, and all of them can be used:
-//! `burst: 50, count: 1, period: 365d`. Nothing comes back by itself; but a process that dies gives
-//! nothing back, so each minute, or twenty windows if that is more, has a bucket of its own. Around
-//! its end requests are counted in both, for which clocks may differ by two seconds.
+//! `burst: 50, count: 1, period: 365d`. Nothing comes back by itself; but a process that ends gives
+//! nothing back, as it would have to stay for a window to do so. So each minute, or twenty windows
+//! if that is more, has a bucket of its own. Around its end requests are counted in both, for which
+//! clocks may differ by two seconds. What a process holds is also written down in a ledger of its
+//! own, a bucket of the same limit: so it can be told after a failure what is to be given back.
 //!
 //! **[`Door::Udp`] spends tokens**, as nothing can be given back on that wire. A request is counted
 //! there when it is allowed, and by the API when it arrives. A limit of burst `b` and count `c` in
@@ -34,6 +36,7 @@
 
 mod held;
 mod http;
+mod past;
 mod till;
 mod turnstile;
 mod udp;

@@ -9,10 +9,21 @@
 //!   after `t` nothing is sent, and then the own share.
 //! - The server answers again at `t`: others may notice as late as [`PROBE`] after it, and send
 //!   their share until then. So until a window after that nothing is sent, and then by tokens.
+//!
+//! What was held when the server went away has to go back, or it is missing until the term ends.
+//! But how much is that? The server may have forgotten all of it, and others may have begun anew:
+//! then whatever is given back is one too many. It may have saved its memory a while before. And
+//! what was asked last, it may have done or not. Only the server knows. So tokens are taken of two
+//! buckets as one: the one that all share, and a ledger that this process alone uses, and only for
+//! as long as the server answers, its life. What the ledger lacks is what this process still
+//! holds, whatever happened. When the server is there again, a new life begins, with a new ledger;
+//! and once the API has forgotten all that was sent in the old one, what its ledger lacks, and no
+//! more, is given back to both.
 
 use tollgate::{Moment, Nanos};
 
 use super::held::{Held, Refunds, Terms};
+use super::past::Past;
 use crate::pace::{Pace, Places};
 
 /// How often a server that is away is tried.
@@ -33,13 +44,17 @@ pub(crate) enum Kind {
     Spent,
 }
 
-/// What is asked of the server. Nothing of either asks whether it is there.
+/// What is asked of the server. Nothing of all this asks whether it is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ask {
     /// How many tokens, and of which terms.
     pub(crate) spend: u32,
     pub(crate) terms: Terms,
     pub(crate) refunds: Refunds,
+    /// In whose ledger both are written down.
+    pub(crate) life: u64,
+    /// A life that is over: what its ledger lacks goes back.
+    pub(crate) over: Option<u64>,
 }
 
 /// What the server answers.
@@ -86,6 +101,9 @@ pub(crate) struct Till {
     mode: Mode,
     /// Counts how often the server went away.
     life: u64,
+    /// Requests of this life that are not settled yet.
+    flying: u32,
+    past: Past,
     in_hand: u32,
     /// The terms of those in hand.
     terms: Terms,
@@ -106,6 +124,8 @@ impl Till {
             own,
             mode: Mode::There,
             life: 0,
+            flying: 0,
+            past: Past::default(),
             in_hand: 0,
             terms: Terms { current: 0, other: None },
             wanted: 1,
@@ -125,6 +145,7 @@ impl Till {
         match self.mode {
             Mode::There if self.in_hand > 0 => {
                 self.in_hand -= 1;
+                self.flying += 1;
                 if let Some(own) = &mut self.own {
                     own.take();
                 }
@@ -148,11 +169,11 @@ impl Till {
         if let Some(own) = &mut self.own {
             own.answer(now);
         }
-        if let Some((life, terms)) = token.of
-            && life == self.life
-            && self.kind == Kind::Held
-        {
-            let at = now.after(self.window).before(credit.min(self.window));
+        let Some((life, terms)) = token.of else { return };
+        let at = now.after(self.window).before(credit.min(self.window));
+        if !self.land(life) {
+            self.past.settle(life, at);
+        } else if self.kind == Kind::Held {
             self.held.until(at, terms);
         }
     }
@@ -162,12 +183,19 @@ impl Till {
         if let Some(own) = &mut self.own {
             own.give_back();
         }
-        if let Some((life, terms)) = token.of
-            && life == self.life
-            && self.kind == Kind::Held
-        {
+        let Some((life, terms)) = token.of else { return };
+        if !self.land(life) {
+            self.past.settle(life, Moment::EPOCH);
+        } else if self.kind == Kind::Held {
             self.held.release(terms);
         }
+    }
+
+    /// A request is settled. Whether it was sent in this life.
+    fn land(&mut self, life: u64) -> bool {
+        let is_current = life == self.life;
+        self.flying = self.flying.saturating_sub(u32::from(is_current));
+        is_current
     }
 
     /// What to do now for `waiting` requests. Tokens in hand that nobody took go back.
@@ -183,19 +211,27 @@ impl Till {
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         if let Mode::Away { probe_at, .. } = self.mode {
             if probe_at <= now {
-                let terms = Terms::at(now, self.window);
-                return Step::Ask(Ask { spend: 0, terms, refunds: Refunds::new() });
+                return Step::Ask(self.ask(0, Refunds::new(), now));
             }
             let opens = (waiting > 0 && self.own.is_some()).then(|| self.opens_at(now));
             return Step::Idle(opens.into_iter().chain([probe_at]).min());
         }
+        if let Some(life) = self.past.due(now) {
+            return Step::Ask(Ask { over: Some(life), ..self.ask(0, Refunds::new(), now) });
+        }
         let spend = if self.ask_at <= now { self.wanted.min(waiting) } else { 0 };
         let refunds = self.held.due(now);
         if spend > 0 || !refunds.is_empty() {
-            return Step::Ask(Ask { spend, terms: Terms::at(now, self.window), refunds });
+            return Step::Ask(self.ask(spend, refunds, now));
         }
         let ask_at = (waiting > 0).then_some(self.ask_at);
-        Step::Idle(ask_at.into_iter().chain(self.held.next()).min())
+        let wakes = [ask_at, self.held.next(), self.past.next()];
+        Step::Idle(wakes.into_iter().flatten().min())
+    }
+
+    fn ask(&self, spend: u32, refunds: Refunds, now: Moment) -> Ask {
+        let terms = Terms::at(now, self.window);
+        Ask { spend, terms, refunds, life: self.life, over: None }
     }
 
     /// When there may be a token for who comes now, as far as that can be said.
@@ -219,6 +255,9 @@ impl Till {
             let quiet = Nanos::new(PROBE.get() + self.window.get() + LATE_MAX.get());
             self.mode = Mode::Back { from: now.after(quiet) };
             return;
+        }
+        if let Some(life) = ask.over {
+            self.past.forget(life);
         }
         if ask.spend == 0 {
             return;
@@ -248,9 +287,12 @@ impl Till {
             Mode::Away { alone_from, .. } => alone_from,
             Mode::There | Mode::Back { .. } => now.after(self.window).after(LATE_MAX),
         };
+        if self.kind == Kind::Held && self.is_there() {
+            // What was asked just now it may still do, and what is held now is so for a window.
+            self.past.add(self.life, std::mem::take(&mut self.flying), alone_from);
+            self.life += 1;
+        }
         self.mode = Mode::Away { alone_from, probe_at };
-        // A server that comes back may have forgotten all; then nothing is owed to it.
-        self.life += 1;
         self.held.clear();
         self.in_hand = 0;
         self.wanted = 1;

@@ -3,7 +3,7 @@ use tollgate::Nanos;
 
 use super::super::ShareError;
 use super::super::till::Answer;
-use super::{HttpDesk, read};
+use super::{HttpDesk, lacks, read};
 
 #[test]
 fn what_is_no_address_of_a_server_is_refused() {
@@ -27,4 +27,11 @@ fn an_answer_is_read_and_anything_else_is_not_taken_for_one() {
     for nonsense in [json!(null), json!({}), json!({"error": "no such limit"}), json!([1])] {
         assert!(read(&nonsense, 1).is_err(), "{nonsense}");
     }
+}
+
+#[test]
+fn what_a_ledger_lacks_is_what_was_taken_of_it() {
+    let ledger = json!({"allowed": true, "remaining": 38, "limit": {"burst": 50}});
+    assert_eq!(lacks(&ledger).unwrap(), 12);
+    assert!(lacks(&json!({"remaining": 38})).is_err());
 }

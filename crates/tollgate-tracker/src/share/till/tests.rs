@@ -10,30 +10,35 @@ use super::{Answer, Ask, Kind, Refunds, Step, Terms, Till, Token};
 const MS: u64 = 1_000_000;
 const SECOND: Nanos = Nanos::from_secs(1);
 
+/// Of which term, and whose in which life if it is a ledger.
+type Key = (u64, Option<(usize, u64)>);
+
 /// The server: a bucket for each term, or one for all.
 struct Server {
     kind: Kind,
     burst: u32,
     /// How often a token comes by itself, if that is so.
     every: Option<u64>,
-    buckets: HashMap<u64, (u32, Moment)>,
+    buckets: HashMap<Key, (u32, Moment)>,
     is_there: bool,
+    /// What it was asked while it was not there, and does later.
+    late: Vec<(usize, Ask)>,
 }
 
 impl Server {
     fn holding() -> Self {
         let (kind, every) = (Kind::Held, None);
-        Self { kind, burst: 50, every, buckets: HashMap::new(), is_there: true }
+        Self { kind, burst: 50, every, buckets: HashMap::new(), is_there: true, late: Vec::new() }
     }
 
     fn spending() -> Self {
         let (kind, every) = (Kind::Spent, Some(21 * MS));
-        Self { kind, burst: 2, every, buckets: HashMap::new(), is_there: true }
+        Self { kind, burst: 2, every, buckets: HashMap::new(), is_there: true, late: Vec::new() }
     }
 
-    fn bucket(&mut self, term: u64, now: Moment) -> &mut u32 {
-        let term = if self.kind == Kind::Held { term } else { 0 };
-        let (tokens, counted) = self.buckets.entry(term).or_insert((self.burst, now));
+    fn bucket(&mut self, key: Key, now: Moment) -> &mut u32 {
+        let key = if self.kind == Kind::Held { key } else { (0, None) };
+        let (tokens, counted) = self.buckets.entry(key).or_insert((self.burst, now));
         while let Some(every) = self.every
             && counted.after(Nanos::new(every.into())) <= now
         {
@@ -43,26 +48,50 @@ impl Server {
         tokens
     }
 
-    fn ask(&mut self, ask: &Ask, now: Moment) -> Option<Answer> {
+    fn ask(&mut self, process: usize, ask: &Ask, now: Moment) -> Option<Answer> {
         if !self.is_there {
+            self.late.push((process, ask.clone()));
             return None;
         }
-        let burst = self.burst;
-        for &(term, count) in &ask.refunds {
-            let tokens = self.bucket(term, now);
-            *tokens = (*tokens + count).min(burst);
+        Some(self.answer(process, ask, now))
+    }
+
+    fn answer(&mut self, process: usize, ask: &Ask, now: Moment) -> Answer {
+        let mut refunds: Vec<(u64, u64, u32)> =
+            ask.refunds.iter().map(|&(term, count)| (term, ask.life, count)).collect();
+        if let Some(life) = ask.over {
+            let burst = self.burst;
+            let lacks =
+                |term| (term, life, burst - *self.bucket((term, Some((process, life))), now));
+            refunds.extend(ask.terms.iter().map(lacks));
         }
-        // Of both, or of none.
-        let terms: Vec<u64> = match self.kind {
-            Kind::Held => ask.terms.iter().collect(),
-            Kind::Spent => vec![0],
+        for (term, life, count) in refunds {
+            for key in [(term, None), (term, Some((process, life)))] {
+                let burst = self.burst;
+                let tokens = self.bucket(key, now);
+                *tokens = (*tokens + count).min(burst);
+            }
+        }
+        // Of all, or of none.
+        let ledger = Some((process, ask.life));
+        let keys: Vec<Key> = match self.kind {
+            Kind::Held => ask.terms.iter().flat_map(|it| [(it, None), (it, ledger)]).collect(),
+            Kind::Spent => vec![(0, None)],
         };
-        let left = terms.iter().map(|&term| *self.bucket(term, now)).min().unwrap();
+        let left = keys.iter().map(|&key| *self.bucket(key, now)).min().unwrap();
         let granted = if ask.spend <= left { ask.spend } else { 0 };
-        for term in terms {
-            *self.bucket(term, now) -= granted;
+        for key in keys {
+            *self.bucket(key, now) -= granted;
         }
-        Some(Answer { granted, left: left - granted, retry_in: Nanos::new((4 * MS).into()) })
+        Answer { granted, left: left - granted, retry_in: Nanos::new((4 * MS).into()) }
+    }
+
+    /// It is there again, remembers everything, and does what it was asked.
+    fn go_on(&mut self, now: Moment) {
+        self.is_there = true;
+        for (process, ask) in std::mem::take(&mut self.late) {
+            self.answer(process, &ask, now);
+        }
     }
 }
 
@@ -122,7 +151,7 @@ impl World {
             process.flying.push_back((answered, token));
         }
         if let Step::Ask(ask) = process.till.step(5, now) {
-            match self.server.ask(&ask, now) {
+            match self.server.ask(index, &ask, now) {
                 Some(answer) => process.till.answered(&ask, answer, now, now),
                 None => process.till.failed(now),
             }
@@ -203,6 +232,49 @@ fn when_the_server_goes_each_has_its_share_and_when_it_is_back_all_is_shared_aga
     }
 }
 
+/// What they held, and what they asked for and never heard of, is not missing afterwards.
+#[test]
+fn a_server_that_was_silent_for_a_moment_and_forgot_nothing_is_used_in_full_again() {
+    for seed in 0..20 {
+        let late_max_ms = 15 + seed * 20;
+        let mut world = World::new(Server::holding(), late_max_ms, seed);
+        world.run(5_000, 10_000);
+        world.server.is_there = false;
+        let back = 10_600 + seed * 13;
+        world.run(10_000, back);
+        world.server.go_on(Moment::from_nanos(back * MS));
+        world.run(back, 30_000);
+        let most = world.most_in_a_window();
+        assert!(most <= 50, "seed {seed}: {most} in a window");
+        let mut twin = World::new(Server::holding(), late_max_ms, seed);
+        twin.run(5_000, 30_000);
+        let (again, never_silent) = (world.between(15_000, 27_000), twin.between(15_000, 27_000));
+        // They may go all at once, each second.
+        assert!(again + 50 >= never_silent, "seed {seed}: {again} of {never_silent}");
+    }
+}
+
+/// It comes back as it was a while ago, when most was free.
+#[test]
+fn a_server_that_remembers_only_what_it_had_saved_is_given_no_more_than_it_lacks() {
+    for seed in 0..20 {
+        let mut world = World::new(Server::holding(), 15, seed);
+        world.run(5_000, 5_200 + seed * 30);
+        let saved = world.server.buckets.clone();
+        world.run(5_200 + seed * 30, 10_000);
+        world.server.is_there = false;
+        world.run(10_000, 12_000);
+        world.server.late.clear();
+        world.server.buckets = saved;
+        world.server.go_on(Moment::from_nanos(12_000 * MS));
+        world.run(12_000, 20_000);
+        let most = world.most_in_a_window();
+        assert!(most <= 50, "seed {seed}: {most} in a window");
+        let again = world.between(16_000, 20_000);
+        assert!(again >= 4 * 46, "seed {seed}: {again} in 4 s");
+    }
+}
+
 #[test]
 fn who_has_no_share_of_its_own_waits_for_the_server() {
     let mut till = Till::new(Kind::Held, SECOND, 0);
@@ -222,7 +294,8 @@ fn who_has_no_share_of_its_own_waits_for_the_server() {
 fn a_token_that_took_too_long_to_come_is_not_used() {
     let mut till = Till::new(Kind::Spent, SECOND, 12);
     let at = |ms: u64| Moment::from_nanos(ms * MS);
-    let ask = Ask { spend: 1, terms: Terms::at(at(0), SECOND), refunds: Refunds::new() };
+    let terms = Terms::at(at(0), SECOND);
+    let ask = Ask { spend: 1, terms, refunds: Refunds::new(), life: 0, over: None };
     let granted = Answer { granted: 1, left: 1, retry_in: Nanos::ZERO };
     assert_eq!(till.step(1, at(0)), Step::Ask(ask.clone()));
     till.answered(&ask, granted, at(0), at(1));

@@ -13,8 +13,8 @@
 //! requests in a window than there are tokens, and all of them can be used:
 //! `burst: 50, count: 1, period: 365d`. Nothing comes back by itself; but a process that ends gives
 //! nothing back, as it would have to stay for a window to do so. So each minute, or twenty windows
-//! if that is more, has a bucket of its own. Around its end requests are counted in both, for which
-//! clocks may differ by two seconds. What a process holds is also written down in a ledger of its
+//! if that is more, has a bucket of its own, by the server's clock. Around its end requests are
+//! counted in both, as no process knows that clock exactly. What a process holds is also written down in a ledger of its
 //! own, a bucket of the same limit: so it can be told after a failure what is to be given back.
 //!
 //! **[`Door::Udp`] spends tokens**, as nothing can be given back on that wire. A request is counted
@@ -34,6 +34,7 @@
 //! is back, it is used again. Before each change nothing is sent for a window and a little, so
 //! that what was sent under one rule and what is sent under the other never meet.
 
+mod clock;
 mod held;
 mod http;
 mod past;

@@ -2,16 +2,17 @@
 
 use std::error::Error;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
 use http::{HeaderValue, Request, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
-use tollgate::Nanos;
+use tollgate::{Moment, Nanos};
 
 use super::held::{Refunds, Terms};
 use super::till::{Answer, Ask};
@@ -71,15 +72,16 @@ impl HttpDesk {
             let one = self.one(&self.bucket(ask.terms.current), 1);
             transactions.push(json!({"op": "check", "asks": [one]}));
         }
-        let results = self.batch(&transactions).await?;
-        read(results.last().unwrap_or(&Value::Null), ask.spend)
+        let Reply { results, second } = self.batch(&transactions).await?;
+        let answer = read(results.last().unwrap_or(&Value::Null), ask.spend)?;
+        Ok(Answer { second, ..answer })
     }
 
     /// What gives back what the ledgers of a life lack.
     async fn lacking(&self, life: u64, terms: Terms) -> Result<Vec<Value>, DeskError> {
         let look = |term| json!({"op": "check", "asks": [self.one(&self.ledger(term, life), 1)]});
         let looks: Vec<Value> = terms.iter().map(look).collect();
-        let results = self.batch(&looks).await?;
+        let Reply { results, .. } = self.batch(&looks).await?;
         let mut refunds = Refunds::new();
         for (term, result) in terms.iter().zip(&results) {
             let lacks = lacks(result)?;
@@ -112,15 +114,18 @@ impl HttpDesk {
         format!("{}@{term}.{:016x}.{life}", self.id, self.process)
     }
 
-    async fn batch(&self, transactions: &[Value]) -> Result<Vec<Value>, DeskError> {
-        let mut answer = self.post(json!({ "transactions": transactions }).to_string()).await?;
+    async fn batch(&self, transactions: &[Value]) -> Result<Reply, DeskError> {
+        let body = json!({ "transactions": transactions }).to_string();
+        let (mut answer, second) = self.post(body).await?;
         match answer.get_mut("results").map(Value::take) {
-            Some(Value::Array(results)) if results.len() == transactions.len() => Ok(results),
+            Some(Value::Array(results)) if results.len() == transactions.len() => {
+                Ok(Reply { results, second })
+            }
             _ => Err(DeskError::Nonsense(answer.to_string())),
         }
     }
 
-    async fn post(&self, body: String) -> Result<Value, DeskError> {
+    async fn post(&self, body: String) -> Result<(Value, Option<Moment>), DeskError> {
         let mut request = Request::post(self.uri.clone());
         request = request.header(CONTENT_TYPE, "application/json");
         if let Some(value) = &self.authorization {
@@ -128,14 +133,27 @@ impl HttpDesk {
         }
         let request = request.body(Full::from(body)).map_err(unreachable)?;
         let response = self.client.request(request).await.map_err(unreachable)?;
-        let status = response.status();
+        let (status, second) = (response.status(), response.headers().get(DATE).and_then(second));
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(DeskError::Unreachable)?.to_bytes();
         if !status.is_success() {
             return Err(DeskError::Nonsense(format!("with the status {status}")));
         }
-        serde_json::from_slice(&body).map_err(unreachable)
+        Ok((serde_json::from_slice(&body).map_err(unreachable)?, second))
     }
+}
+
+/// The answer to a batch.
+struct Reply {
+    results: Vec<Value>,
+    /// In which second it was written.
+    second: Option<Moment>,
+}
+
+fn second(date: &HeaderValue) -> Option<Moment> {
+    let date = httpdate::parse_http_date(date.to_str().ok()?).ok()?;
+    let since_1970 = date.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since_1970.as_nanos()).ok().map(Moment::from_nanos)
 }
 
 fn unreachable(error: impl Error + Send + Sync + 'static) -> DeskError {
@@ -156,6 +174,7 @@ fn read(result: &Value, spend: u32) -> Result<Answer, DeskError> {
         granted: if allowed { spend } else { 0 },
         left: u32::try_from(left).unwrap_or(u32::MAX),
         retry_in: Nanos::new(retry_ns.into()),
+        second: None,
     })
 }
 

@@ -22,6 +22,7 @@
 
 use tollgate::{Moment, Nanos};
 
+use super::clock::ServerClock;
 use super::held::{Held, Refunds, Terms};
 use super::past::Past;
 use crate::pace::{Pace, Places};
@@ -66,6 +67,8 @@ pub(crate) struct Answer {
     pub(crate) left: u32,
     /// When there are more, as far as it says.
     pub(crate) retry_in: Nanos,
+    /// In which second of its clock it said so, if it told.
+    pub(crate) second: Option<Moment>,
 }
 
 /// What to do next.
@@ -111,6 +114,7 @@ pub(crate) struct Till {
     wanted: u32,
     ask_at: Moment,
     held: Held,
+    clock: ServerClock,
     /// The shortest round trip to the server lately.
     shortest: Nanos,
 }
@@ -131,6 +135,7 @@ impl Till {
             wanted: 1,
             ask_at: Moment::EPOCH,
             held: Held::default(),
+            clock: ServerClock::default(),
             shortest: Nanos::new(u128::MAX),
         }
     }
@@ -216,6 +221,10 @@ impl Till {
             let opens = (waiting > 0 && self.own.is_some()).then(|| self.opens_at(now));
             return Step::Idle(opens.into_iter().chain([probe_at]).min());
         }
+        if self.kind == Kind::Held && !self.clock.is_asked {
+            // Without the server's time nobody knows which term it is.
+            return Step::Ask(self.ask(0, Refunds::new(), now));
+        }
         if let Some(life) = self.past.due(now) {
             return Step::Ask(Ask { over: Some(life), ..self.ask(0, Refunds::new(), now) });
         }
@@ -230,7 +239,7 @@ impl Till {
     }
 
     fn ask(&self, spend: u32, refunds: Refunds, now: Moment) -> Ask {
-        let terms = Terms::at(now, self.window);
+        let terms = Terms::at(self.clock.at(now), self.window);
         Ask { spend, terms, refunds, life: self.life, over: None }
     }
 
@@ -251,6 +260,7 @@ impl Till {
 
     /// The server answered what was asked of it at `asked`.
     pub(crate) fn answered(&mut self, ask: &Ask, answer: Answer, asked: Moment, now: Moment) {
+        self.clock.learn(answer.second, asked, now);
         if let Mode::Away { .. } = self.mode {
             let quiet = Nanos::new(PROBE.get() + self.window.get() + LATE_MAX.get());
             self.mode = Mode::Back { from: now.after(quiet) };

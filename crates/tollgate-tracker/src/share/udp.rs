@@ -75,7 +75,7 @@ impl UdpDesk {
             }
         }
         let granted = if spend > 0 { heard.granted } else { 0 };
-        Ok(Answer { granted, left: heard.left, retry_in: POLL })
+        Ok(Answer { granted, left: heard.left, retry_in: POLL, second: None })
     }
 }
 

@@ -10,6 +10,8 @@ use super::{Answer, Ask, Kind, Refunds, Step, Terms, Till, Token};
 const MS: u64 = 1_000_000;
 const SECOND: Nanos = Nanos::from_secs(1);
 
+const NOTHING: Answer = Answer { granted: 0, left: 0, retry_in: Nanos::ZERO, second: None };
+
 /// Of which term, and whose in which life if it is a ledger.
 type Key = (u64, Option<(usize, u64)>);
 
@@ -83,7 +85,8 @@ impl Server {
         for key in keys {
             *self.bucket(key, now) -= granted;
         }
-        Answer { granted, left: left - granted, retry_in: Nanos::new((4 * MS).into()) }
+        let second = Some(Moment::from_nanos(now.as_nanos() / 1_000_000_000 * 1_000_000_000));
+        Answer { granted, left: left - granted, retry_in: Nanos::new((4 * MS).into()), second }
     }
 
     /// It is there again, remembers everything, and does what it was asked.
@@ -98,6 +101,8 @@ impl Server {
 /// A process that always has something to send, and the requests it has in flight.
 struct Process {
     till: Till,
+    /// How far its clock is ahead.
+    ahead: Nanos,
     flying: VecDeque<(Moment, Token)>,
     looks_at: Moment,
 }
@@ -115,6 +120,7 @@ impl World {
     fn new(server: Server, late_max_ms: u64, seed: u64) -> Self {
         let process = || Process {
             till: Till::new(server.kind, SECOND, 12),
+            ahead: Nanos::ZERO,
             flying: VecDeque::new(),
             looks_at: Moment::EPOCH,
         };
@@ -135,8 +141,9 @@ impl World {
 
     fn turn(&mut self, index: usize, now: Moment) {
         let process = &mut self.processes[index];
+        let here = now.after(process.ahead);
         while let Some(&(_, token)) = process.flying.front().filter(|(at, _)| *at <= now) {
-            process.till.settle(token, Nanos::ZERO, now);
+            process.till.settle(token, Nanos::ZERO, here);
             process.flying.pop_front();
         }
         if now < process.looks_at {
@@ -144,16 +151,16 @@ impl World {
         }
         // Tasks are not always called at once.
         process.looks_at = now.after(Nanos::new((self.random.below(3) * MS).into()));
-        while let Some(token) = process.till.take(now) {
+        while let Some(token) = process.till.take(here) {
             let arrives = now.after(Nanos::new((self.random.below(self.late_max_ms) * MS).into()));
             self.arrived.push(arrives);
             let answered = process.flying.back().map_or(arrives, |&(at, _)| at.max(arrives));
             process.flying.push_back((answered, token));
         }
-        if let Step::Ask(ask) = process.till.step(5, now) {
+        if let Step::Ask(ask) = process.till.step(5, here) {
             match self.server.ask(index, &ask, now) {
-                Some(answer) => process.till.answered(&ask, answer, now, now),
-                None => process.till.failed(now),
+                Some(answer) => process.till.answered(&ask, answer, here, here),
+                None => process.till.failed(here),
             }
         }
     }
@@ -185,6 +192,18 @@ fn held_tokens_never_exceed_the_limit_however_late_requests_arrive() {
         assert!(most <= 50, "{late_max_ms} ms late: {most} in a window");
         assert!(sent >= at_least, "{late_max_ms} ms late: {sent} in 100 s");
     }
+}
+
+#[test]
+fn processes_share_one_allowance_whatever_their_clocks_say() {
+    let mut world = World::new(Server::holding(), 20, 7);
+    for (process, ahead_ms) in world.processes.iter_mut().zip([0_u64, 2_500, 31_000, 86_400_000]) {
+        process.ahead = Nanos::new(u128::from(ahead_ms * MS));
+    }
+    world.run(50_000, 150_000);
+    let (most, sent) = (world.most_in_a_window(), world.arrived.len());
+    assert!(most <= 50, "{most} in a window");
+    assert!(sent >= 4_800, "{sent} in 100 s");
 }
 
 #[test]
@@ -296,7 +315,7 @@ fn a_token_that_took_too_long_to_come_is_not_used() {
     let at = |ms: u64| Moment::from_nanos(ms * MS);
     let terms = Terms::at(at(0), SECOND);
     let ask = Ask { spend: 1, terms, refunds: Refunds::new(), life: 0, over: None };
-    let granted = Answer { granted: 1, left: 1, retry_in: Nanos::ZERO };
+    let granted = Answer { granted: 1, left: 1, ..NOTHING };
     assert_eq!(till.step(1, at(0)), Step::Ask(ask.clone()));
     till.answered(&ask, granted, at(0), at(1));
     assert!(till.take(at(1)).is_some());
@@ -314,13 +333,15 @@ fn what_nobody_took_and_what_was_never_sent_goes_back_at_once() {
         Step::Ask(ask) => (ask.spend, ask.refunds.clone(), ask),
         Step::Idle(until) => panic!("idle until {until:?}"),
     };
+    let (_, _, asked) = ask(till.step(0, now));
+    till.answered(&asked, NOTHING, now, now);
     let (_, _, asked) = ask(till.step(1, now));
-    till.answered(&asked, Answer { granted: 1, left: 40, retry_in: Nanos::ZERO }, now, now);
+    till.answered(&asked, Answer { granted: 1, left: 40, ..NOTHING }, now, now);
     let token = till.take(now).unwrap();
     till.give_back(token);
     let (spend, refunds, asked) = ask(till.step(8, now));
     assert_eq!((spend, refunds), (8, vec![(0, 1)]), "as many as there are known to be");
-    till.answered(&asked, Answer { granted: 8, left: 30, retry_in: Nanos::ZERO }, now, now);
+    till.answered(&asked, Answer { granted: 8, left: 30, ..NOTHING }, now, now);
     assert!(till.take(now).is_some());
     let (spend, refunds, _) = ask(till.step(0, now));
     assert_eq!((spend, refunds), (0, vec![(0, 7)]));

@@ -19,7 +19,11 @@ fn shared() -> (Gate, Arc<Core>) {
     let [url, limit, id] = ["http://localhost", "all", "bot"].map(str::to_owned);
     let door = Door::Http { url, limit, id, token: None };
     let share = Share::of(&Profile::discord(), door, 5).unwrap();
-    Gate::shared_by_hand(Profile::discord(), &share)
+    let (gate, core) = Gate::shared_by_hand(Profile::discord(), &share);
+    let ask = serve(&core).unwrap();
+    assert_eq!(ask.spend, 0, "first it asks what time it is");
+    grant(&core, &ask, 0);
+    (gate, core)
 }
 
 fn request() -> Request<'static> {
@@ -39,7 +43,7 @@ fn serve(core: &Arc<Core>) -> Option<Ask> {
 }
 
 fn grant(core: &Arc<Core>, ask: &Ask, granted: u32) {
-    let answer = Answer { granted, left: 0, retry_in: Nanos::new(20_000_000) };
+    let answer = Answer { granted, left: 0, retry_in: Nanos::new(20_000_000), second: None };
     core.heard(ask, Ok(answer), core.now());
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Some limits are on a whole account, such as Discord's fifty requests a second, and an account
 //! may have many processes. None of them sees what the others send, so a server has to count: each
-//! request that the limit counts needs a token of the server's before it is sent, unless it is sent
-//! anyway.
+//! request that the limit counts needs a token of the server's before it is sent. What is sent
+//! anyway takes the next one.
 //!
 //! The two doors keep it in two ways, and the limit on the server is written for one of them. Say
 //! the API allows `N` in any window `W`, as fifty in a second.

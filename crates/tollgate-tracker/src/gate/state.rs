@@ -69,7 +69,10 @@ impl State {
         }
         let (queue, deadline) = match strategy {
             Strategy::SendAnyway => {
-                return Ok(Stood::Clear(self.tracker.send_anyway(request, now), end));
+                let permit = self.tracker.send_anyway(request, now);
+                #[cfg(feature = "sharing")]
+                self.owe(permit.as_ref(), now);
+                return Ok(Stood::Clear(permit, end));
             }
             Strategy::Error => (0, now),
             Strategy::Wait { queue, deadline } => (queue, now.after(deadline.into())),

@@ -36,6 +36,9 @@ const POLL: Nanos = Nanos::new(8_000_000);
 /// The most tokens that are asked for at once.
 pub(super) const TOKENS_MAX: u32 = 64;
 
+/// The most requests that were sent anyway and are not paid for. More than that nobody waits for.
+const OWED_MAX: u32 = 1 << 10;
+
 /// What becomes of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -107,6 +110,8 @@ pub(crate) struct Till {
     /// Requests of this life that are not settled yet.
     flying: u32,
     past: Past,
+    /// Requests that were sent without a token, and are paid for with the next.
+    owed: u32,
     in_hand: u32,
     /// The terms of those in hand.
     terms: Terms,
@@ -130,6 +135,7 @@ impl Till {
             life: 0,
             flying: 0,
             past: Past::default(),
+            owed: 0,
             in_hand: 0,
             terms: Terms { current: 0, other: None },
             wanted: 1,
@@ -165,6 +171,17 @@ impl Till {
                 Some(Token { of: None })
             }
             _ => None,
+        }
+    }
+
+    /// A request is sent now that did not wait for a token.
+    pub(crate) fn owe(&mut self, now: Moment) {
+        if let Some(own) = &mut self.own {
+            own.take();
+            own.answer(now);
+        }
+        if !matches!(self.mode, Mode::Away { .. }) {
+            self.owed = OWED_MAX.min(self.owed + 1);
         }
     }
 
@@ -213,7 +230,7 @@ impl Till {
             self.ask_at = now;
         }
         self.put_back();
-        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(self.owed);
         if let Mode::Away { probe_at, .. } = self.mode {
             if probe_at <= now {
                 return Step::Ask(self.ask(0, Refunds::new(), now));
@@ -278,6 +295,7 @@ impl Till {
             return;
         }
         (self.in_hand, self.terms) = (answer.granted, ask.terms);
+        self.pay(now);
         let granted_all = answer.granted == ask.spend;
         let left = answer.left.clamp(1, TOKENS_MAX);
         let fewer_are_there = answer.left > 0 && left < ask.spend;
@@ -288,6 +306,18 @@ impl Till {
             Kind::Held => now.after(POLL),
             Kind::Spent => now.after(answer.retry_in),
         };
+    }
+
+    /// Those who were sent anyway come first: the API counts them already.
+    fn pay(&mut self, now: Moment) {
+        let paid = self.owed.min(self.in_hand);
+        self.owed -= paid;
+        self.in_hand -= paid;
+        if self.kind == Kind::Held {
+            for _ in 0..paid {
+                self.held.until(now.after(self.window), self.terms);
+            }
+        }
     }
 
     /// The server did not answer.
@@ -304,6 +334,7 @@ impl Till {
         }
         self.mode = Mode::Away { alone_from, probe_at };
         self.held.clear();
+        self.owed = 0;
         self.in_hand = 0;
         self.wanted = 1;
     }

@@ -104,6 +104,14 @@ impl State {
         Stood::Waits(None, limited)
     }
 
+    /// A request is sent anyway, and the next tokens pay for it.
+    pub(crate) fn owe(&mut self, permit: Option<&Permit>, now: Moment) {
+        let is_counted = permit.is_none_or(|permit| self.tracker.is_counted(permit));
+        if let Some(turnstile) = self.turnstile.as_mut().filter(|_| is_counted) {
+            turnstile.till.owe(now);
+        }
+    }
+
     /// Has a request wait in the line of its bucket, as there is no room here.
     pub(crate) fn turn_away(&mut self, permit: Permit, now: Moment) -> Limited {
         self.tracker.give_back(permit, now);

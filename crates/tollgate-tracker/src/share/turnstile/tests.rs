@@ -12,6 +12,8 @@ use super::LINE_MAX;
 use crate::gate::{Core, Gate, Pass, Strategy};
 use crate::{Profile, Reason, Refused, Request, Response};
 
+const SHORTLY: Duration = Duration::from_millis(20);
+
 /// Who has passed, in order.
 type Passed = Arc<Mutex<Vec<usize>>>;
 
@@ -220,6 +222,41 @@ async fn what_the_limit_does_not_count_needs_no_token() {
     let path = "/interactions/1/aW50ZXJhY3Rpb246x/callback";
     let pass = gate.with(Strategy::Error).pass(&Request::new("POST", path)).await;
     assert!(pass.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_anyway_is_paid_for_with_the_next_tokens() {
+    let (gate, core) = shared();
+    learn(&gate, &core).await;
+    let asked = request();
+    let anyway = gate.with(Strategy::SendAnyway);
+    for _ in 0..2 {
+        crate::gate::tests::answer_nothing(anyway.pass(&asked).await.unwrap());
+    }
+    let (waited, ()) = tokio::join!(tokio::time::timeout(SHORTLY, gate.pass(&asked)), async {
+        settle().await;
+        for _ in 0..2 {
+            let ask = serve(&core).unwrap();
+            grant(&core, &ask, 1);
+            // Tokens come one at a time here.
+            tokio::time::sleep(Duration::from_millis(8)).await;
+        }
+        assert_eq!(serve(&core).map(|ask| ask.spend), Some(1), "only now one is for who waits");
+    });
+    assert!(waited.is_err());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let refunds: u32 = serve(&core).unwrap().refunds.iter().map(|&(_, count)| count).max().unwrap();
+    assert_eq!(refunds, 3, "what was learnt with, and what was sent anyway");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_anyway_and_not_counted_is_not_paid_for() {
+    let (gate, core) = shared();
+    let path = "/interactions/1/aW50ZXJhY3Rpb246x/callback";
+    let exempt = Request::new("POST", path);
+    let pass = gate.with(Strategy::SendAnyway).pass(&exempt).await.unwrap();
+    assert_eq!(serve(&core), None);
+    drop(pass);
 }
 
 #[tokio::test(start_paused = true)]

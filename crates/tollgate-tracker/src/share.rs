@@ -35,6 +35,7 @@
 //! that what was sent under one rule and what is sent under the other never meet.
 
 mod clock;
+mod fresh;
 mod held;
 mod http;
 mod past;
@@ -50,6 +51,7 @@ use tollgate::Nanos;
 
 use crate::Profile;
 use crate::gate::Core;
+use crate::pace::Pace;
 use http::HttpDesk;
 pub(crate) use till::Token;
 use till::{Answer, Ask, Kind, Step, Till};
@@ -114,12 +116,14 @@ impl Share {
         Some(Self { door, window: pace.window, alone: pace.count / processes.max(1) })
     }
 
-    pub(crate) fn till(&self) -> Till {
+    /// The till, for an API that allows so many requests in all, if that is known.
+    pub(crate) fn till(&self, pace: Option<Pace>) -> Till {
         let kind = match self.door {
             Door::Http { .. } => Kind::Held,
             Door::Udp { .. } => Kind::Spent,
         };
-        Till::new(kind, self.window, self.alone)
+        let spacing = |pace: Pace| Nanos::new(pace.window.get() / u128::from(pace.count.max(1)));
+        Till::new(kind, self.window, self.alone, pace.map_or(Nanos::ZERO, spacing))
     }
 
     /// What people call it.

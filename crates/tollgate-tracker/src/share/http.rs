@@ -173,6 +173,7 @@ fn read(result: &Value, spend: u32) -> Result<Answer, DeskError> {
     Ok(Answer {
         granted: if allowed { spend } else { 0 },
         left: u32::try_from(left).unwrap_or(u32::MAX),
+        lacks: 0,
         retry_in: Nanos::new(retry_ns.into()),
         second: None,
     })

@@ -23,6 +23,7 @@
 use tollgate::{Moment, Nanos};
 
 use super::clock::ServerClock;
+use super::fresh::Freshness;
 use super::held::{Held, Refunds, Terms};
 use super::past::Past;
 use crate::pace::{Pace, Places};
@@ -68,6 +69,8 @@ pub(crate) struct Answer {
     pub(crate) granted: u32,
     /// How many are left.
     pub(crate) left: u32,
+    /// How many fewer than in a full bucket that is, if it said.
+    pub(crate) lacks: u32,
     /// When there are more, as far as it says.
     pub(crate) retry_in: Nanos,
     /// In which second of its clock it said so, if it told.
@@ -120,12 +123,12 @@ pub(crate) struct Till {
     ask_at: Moment,
     held: Held,
     clock: ServerClock,
-    /// The shortest round trip to the server lately.
-    shortest: Nanos,
+    freshness: Freshness,
 }
 
 impl Till {
-    pub(crate) fn new(kind: Kind, window: Nanos, alone: u32) -> Self {
+    /// For tokens of which one comes by itself every `spacing`, or less often.
+    pub(crate) fn new(kind: Kind, window: Nanos, alone: u32, spacing: Nanos) -> Self {
         let own = (alone > 0).then(|| Places::new(Pace { count: alone, window }));
         Self {
             kind,
@@ -142,7 +145,7 @@ impl Till {
             ask_at: Moment::EPOCH,
             held: Held::default(),
             clock: ServerClock::default(),
-            shortest: Nanos::new(u128::MAX),
+            freshness: Freshness::new(spacing),
         }
     }
 
@@ -289,7 +292,8 @@ impl Till {
         if ask.spend == 0 {
             return;
         }
-        if self.is_stale(now.since(asked)) && answer.granted > 0 {
+        let is_fresh = self.freshness.judge(&answer, asked, now);
+        if self.kind == Kind::Spent && answer.granted > 0 && !is_fresh {
             // It counts from when the server gave it, and that was perhaps too long ago.
             self.ask_at = now;
             return;
@@ -346,15 +350,6 @@ impl Till {
                 self.held.release(self.terms);
             }
         }
-    }
-
-    /// Whether an answer took so much longer than they do that what it grants is not for now.
-    fn is_stale(&mut self, took: Nanos) -> bool {
-        const STALE: u128 = 8_000_000;
-        // It rises slowly, so that a way that has become longer is not taken for delay for ever.
-        let risen = self.shortest.get().saturating_add(self.shortest.get() / 64);
-        self.shortest = Nanos::new(risen).min(took);
-        self.kind == Kind::Spent && took.get() > self.shortest.get().saturating_add(STALE)
     }
 }
 

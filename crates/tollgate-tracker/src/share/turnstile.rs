@@ -12,7 +12,7 @@ use super::till::{Answer, Ask, Step, Till, Token};
 use super::{DeskError, Share};
 use crate::gate::{Core, End, State, Stood, Told, Waiter};
 use crate::headers::{Scope, Unit};
-use crate::{Limited, Permit, Reason, Tracker};
+use crate::{Limited, Permit, Profile, Reason, Tracker};
 
 /// How many stand in line. The others stay in the lines of their buckets: all of these are looked
 /// at whenever there may be a token.
@@ -190,9 +190,10 @@ impl State {
 }
 
 impl Core {
-    pub(crate) fn with_share(tracker: Tracker, share: &Share) -> Self {
-        let core = Self::new(tracker);
-        let (name, till) = (Arc::from(share.name()), share.till());
+    /// What all gates of an API share that has its limit on all requests from a server.
+    pub(crate) fn with_share(profile: Profile, share: &Share) -> Self {
+        let core = Self::new(Tracker::new(Profile { pace: None, ..profile }));
+        let (name, till) = (Arc::from(share.name()), share.till(profile.pace));
         core.state.lock().turnstile = Some(Turnstile { name, till, line: VecDeque::new() });
         core
     }

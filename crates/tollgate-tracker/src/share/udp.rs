@@ -27,6 +27,7 @@ pub(crate) struct UdpDesk {
 struct Use {
     granted: bool,
     left: u32,
+    lacks: u32,
 }
 
 impl UdpDesk {
@@ -75,7 +76,8 @@ impl UdpDesk {
             }
         }
         let granted = if spend > 0 { heard.granted } else { 0 };
-        Ok(Answer { granted, left: heard.left, retry_in: POLL, second: None })
+        let Heard { left, lacks, .. } = heard;
+        Ok(Answer { granted, left, lacks, retry_in: POLL, second: None })
     }
 }
 
@@ -86,6 +88,7 @@ struct Heard {
     open: u64,
     granted: u32,
     left: u32,
+    lacks: u32,
 }
 
 const _: () = assert!(TOKENS_MAX <= u64::BITS, "each token of an ask has a bit");
@@ -94,7 +97,7 @@ impl Heard {
     /// For so many, numbered from `first`; at least one.
     fn new(first: u64, count: u32) -> Self {
         let open = u64::MAX >> (u64::BITS - count.clamp(1, u64::BITS));
-        Self { first, open, granted: 0, left: 0 }
+        Self { first, open, granted: 0, left: 0, lacks: 0 }
     }
 
     fn is_all(&self) -> bool {
@@ -108,7 +111,7 @@ impl Heard {
         if self.open & bit != 0 {
             self.open &= !bit;
             self.granted += u32::from(one.granted);
-            self.left = one.left;
+            (self.left, self.lacks) = (one.left, one.lacks);
         }
     }
 }
@@ -128,12 +131,12 @@ fn read(datagram: &[u8]) -> Option<(u64, Use)> {
     let mut words = std::str::from_utf8(datagram).ok()?.split(' ');
     let id = words.next()?.parse().ok()?;
     match words.next()? {
-        "pong" => Some((id, Use { granted: true, left: 1 })),
+        "pong" => Some((id, Use { granted: true, left: 1, lacks: 0 })),
         "ok" => {
             let granted = words.next()? == "N";
             let (rate, limit) = (whole(words.next()?)?, whole(words.next()?)?);
-            let left = limit.saturating_sub(rate).saturating_sub(u32::from(granted));
-            Some((id, Use { granted, left }))
+            let lacks = rate.saturating_add(u32::from(granted));
+            Some((id, Use { granted, left: limit.saturating_sub(lacks), lacks }))
         }
         _ => None,
     }

@@ -20,10 +20,11 @@ fn what_is_no_address_of_a_server_is_refused() {
 #[test]
 fn an_answer_is_read_and_anything_else_is_not_taken_for_one() {
     let allowed = json!({"allowed": true, "remaining": 4, "retry_in_ns": 0});
-    let wanted = Answer { granted: 3, left: 4, retry_in: Nanos::ZERO, second: None };
+    let wanted = Answer { granted: 3, left: 4, lacks: 0, retry_in: Nanos::ZERO, second: None };
     assert_eq!(read(&allowed, 3).unwrap(), wanted);
     let denied = json!({"allowed": false, "remaining": 1, "retry_in_ns": 20_000_000});
-    let wanted = Answer { granted: 0, left: 1, retry_in: Nanos::new(20_000_000), second: None };
+    let wanted =
+        Answer { granted: 0, left: 1, lacks: 0, retry_in: Nanos::new(20_000_000), second: None };
     assert_eq!(read(&denied, 3).unwrap(), wanted);
     for nonsense in [json!(null), json!({}), json!({"error": "no such limit"}), json!([1])] {
         assert!(read(&nonsense, 1).is_err(), "{nonsense}");

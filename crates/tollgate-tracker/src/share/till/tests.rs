@@ -10,7 +10,10 @@ use super::{Answer, Ask, Kind, Refunds, Step, Terms, Till, Token};
 const MS: u64 = 1_000_000;
 const SECOND: Nanos = Nanos::from_secs(1);
 
-const NOTHING: Answer = Answer { granted: 0, left: 0, retry_in: Nanos::ZERO, second: None };
+const NOTHING: Answer =
+    Answer { granted: 0, left: 0, lacks: 0, retry_in: Nanos::ZERO, second: None };
+/// What an API that allows fifty a second lets tokens come no faster than.
+const SPACING: Nanos = Nanos::new(20_000_000);
 
 /// Of which term, and whose in which life if it is a ledger.
 type Key = (u64, Option<(usize, u64)>);
@@ -86,7 +89,8 @@ impl Server {
             *self.bucket(key, now) -= granted;
         }
         let second = Some(Moment::from_nanos(now.as_nanos() / 1_000_000_000 * 1_000_000_000));
-        Answer { granted, left: left - granted, retry_in: Nanos::new((4 * MS).into()), second }
+        let (left, retry_in) = (left - granted, Nanos::new((4 * MS).into()));
+        Answer { granted, left, lacks: self.burst - left, retry_in, second }
     }
 
     /// It is there again, remembers everything, and does what it was asked.
@@ -105,6 +109,8 @@ struct Process {
     ahead: Nanos,
     flying: VecDeque<(Moment, Token)>,
     looks_at: Moment,
+    /// When an answer comes, to what was asked when.
+    pending: Option<(Moment, Moment, Ask, Answer)>,
 }
 
 /// What the API counted, by arrival.
@@ -114,19 +120,25 @@ struct World {
     processes: Vec<Process>,
     arrived: Vec<Moment>,
     late_max_ms: u64,
+    /// One in so many answers is read late, by up to so many milliseconds.
+    late_answers: Option<(u64, u64)>,
+    /// Whether processes have nothing to send now and then.
+    is_idle_at_times: bool,
 }
 
 impl World {
     fn new(server: Server, late_max_ms: u64, seed: u64) -> Self {
         let process = || Process {
-            till: Till::new(server.kind, SECOND, 12),
+            till: Till::new(server.kind, SECOND, 12, SPACING),
             ahead: Nanos::ZERO,
             flying: VecDeque::new(),
             looks_at: Moment::EPOCH,
+            pending: None,
         };
         let processes = (0..4).map(|_| process()).collect();
         let (random, arrived) = (Random::new(seed), Vec::new());
-        Self { random, server, processes, arrived, late_max_ms }
+        let (late_answers, is_idle_at_times) = (None, false);
+        Self { random, server, processes, arrived, late_max_ms, late_answers, is_idle_at_times }
     }
 
     /// Lets time go by in milliseconds.
@@ -157,11 +169,32 @@ impl World {
             let answered = process.flying.back().map_or(arrives, |&(at, _)| at.max(arrives));
             process.flying.push_back((answered, token));
         }
-        if let Step::Ask(ask) = process.till.step(5, here) {
+        if let Some((_, asked, ask, answer)) = process.pending.take_if(|(at, ..)| *at <= now) {
+            process.till.answered(&ask, answer, asked, here);
+            process.looks_at = now;
+            return;
+        }
+        let stretch = now.as_nanos() / (70 * MS) + index as u64;
+        let waiting = if self.is_idle_at_times && stretch % 7 < 3 { 0 } else { 5 };
+        if process.pending.is_none()
+            && let Step::Ask(ask) = process.till.step(waiting, here)
+        {
             match self.server.ask(index, &ask, now) {
-                Some(answer) => process.till.answered(&ask, answer, here, here),
+                Some(answer) => self.answer(index, ask, answer, now),
                 None => process.till.failed(here),
             }
+        }
+    }
+
+    fn answer(&mut self, index: usize, ask: Ask, answer: Answer, now: Moment) {
+        let process = &mut self.processes[index];
+        let here = now.after(process.ahead);
+        match self.late_answers {
+            Some((one_in, late_max_ms)) if self.random.below(one_in) == 0 => {
+                let late = Nanos::new((self.random.below(late_max_ms) * MS).into());
+                process.pending = Some((now.after(late), here, ask, answer));
+            }
+            _ => process.till.answered(&ask, answer, here, here),
         }
     }
 
@@ -226,6 +259,34 @@ fn spent_tokens_bear_as_much_delay_as_the_arithmetic_says() {
     let (most, sent) = (world.most_in_a_window(), world.arrived.len());
     assert!(most <= 50, "{most} in a window");
     assert!(sent >= 47 * 60, "{sent} in a minute");
+}
+
+/// What four processes send in twenty seconds where one in so many answers is late.
+fn spend_with_late_answers(late: (u64, u64), is_idle_at_times: bool, seed: u64) -> World {
+    // An answer may be 8 ms late, and a request 12.
+    let mut world = World::new(Server::spending(), 12, seed);
+    (world.late_answers, world.is_idle_at_times) = (Some(late), is_idle_at_times);
+    world.run(0, 20_000);
+    world
+}
+
+#[test]
+fn spent_tokens_are_used_though_answers_are_read_late_now_and_then() {
+    for seed in 0..20 {
+        let sent = spend_with_late_answers((10, 24), false, seed).arrived.len();
+        // One every 21 ms is 47.6 a second.
+        assert!(sent >= 20 * 47, "seed {seed}: {sent} in 20 s");
+    }
+}
+
+#[test]
+fn spent_tokens_never_exceed_the_limit_however_late_answers_are_read() {
+    for seed in 0..20 {
+        for (late, is_idle) in [((10, 24), true), ((3, 100), false), ((3, 100), true)] {
+            let most = spend_with_late_answers(late, is_idle, seed).most_in_a_window();
+            assert!(most <= 50, "seed {seed}: {most} in a window");
+        }
+    }
 }
 
 #[test]
@@ -296,7 +357,7 @@ fn a_server_that_remembers_only_what_it_had_saved_is_given_no_more_than_it_lacks
 
 #[test]
 fn who_has_no_share_of_its_own_waits_for_the_server() {
-    let mut till = Till::new(Kind::Held, SECOND, 0);
+    let mut till = Till::new(Kind::Held, SECOND, 0, SPACING);
     let at = |ms: u64| Moment::from_nanos(ms * MS);
     till.failed(at(0));
     for ms in 0..5_000 {
@@ -311,7 +372,7 @@ fn who_has_no_share_of_its_own_waits_for_the_server() {
 
 #[test]
 fn a_token_that_took_too_long_to_come_is_not_used() {
-    let mut till = Till::new(Kind::Spent, SECOND, 12);
+    let mut till = Till::new(Kind::Spent, SECOND, 12, SPACING);
     let at = |ms: u64| Moment::from_nanos(ms * MS);
     let terms = Terms::at(at(0), SECOND);
     let ask = Ask { spend: 1, terms, refunds: Refunds::new(), life: 0, over: None };
@@ -327,7 +388,7 @@ fn a_token_that_took_too_long_to_come_is_not_used() {
 
 #[test]
 fn what_nobody_took_and_what_was_never_sent_goes_back_at_once() {
-    let mut till = Till::new(Kind::Held, SECOND, 12);
+    let mut till = Till::new(Kind::Held, SECOND, 12, SPACING);
     let now = Moment::from_nanos(10_000 * MS);
     let ask = |step: Step| match step {
         Step::Ask(ask) => (ask.spend, ask.refunds.clone(), ask),

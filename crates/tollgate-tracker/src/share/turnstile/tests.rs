@@ -45,7 +45,8 @@ fn serve(core: &Arc<Core>) -> Option<Ask> {
 }
 
 fn grant(core: &Arc<Core>, ask: &Ask, granted: u32) {
-    let answer = Answer { granted, left: 0, retry_in: Nanos::new(20_000_000), second: None };
+    let retry_in = Nanos::new(20_000_000);
+    let answer = Answer { granted, left: 0, lacks: 0, retry_in, second: None };
     core.heard(ask, Ok(answer), core.now());
 }
 

@@ -97,8 +97,7 @@ impl Gate {
     #[cfg(feature = "sharing")]
     pub fn shared(profile: Profile, share: &Share) -> Result<Self, ShareError> {
         let runtime = Handle::current();
-        let tracker = Tracker::new(Profile { pace: None, ..profile });
-        let core = Arc::new(Core::with_share(tracker, share));
+        let core = Arc::new(Core::with_share(profile, share));
         let desk = share.desk()?;
         let mut tasks = JoinSet::new();
         tasks.spawn_on(driver::drive(Arc::clone(&core)), &runtime);
@@ -109,8 +108,7 @@ impl Gate {
     /// A shared gate without the task that asks the server.
     #[cfg(all(test, feature = "sharing"))]
     pub(crate) fn shared_by_hand(profile: Profile, share: &Share) -> (Self, Arc<Core>) {
-        let tracker = Tracker::new(Profile { pace: None, ..profile });
-        let core = Arc::new(Core::with_share(tracker, share));
+        let core = Arc::new(Core::with_share(profile, share));
         let mut tasks = JoinSet::new();
         tasks.spawn(driver::drive(Arc::clone(&core)));
         (Self::of(Arc::clone(&core), profile, tasks), core)

@@ -2,8 +2,8 @@
 //!
 //! Some limits are on a whole account, such as Discord's fifty requests a second, and an account
 //! may have many processes. None of them sees what the others send, so a server has to count: each
-//! request that the limit counts needs a token of the server's before it is sent, unless it is sent
-//! anyway.
+//! request that the limit counts needs a token of the server's before it is sent. What is sent
+//! anyway takes the next one.
 //!
 //! The two doors keep it in two ways, and the limit on the server is written for one of them. Say
 //! the API allows `N` in any window `W`, as fifty in a second.
@@ -11,9 +11,11 @@
 //! **[`Door::Http`] holds tokens**: one is taken before a request is sent, and given back a window
 //! after its answer came. So however late anything is on its way, the API never counts more
 //! requests in a window than there are tokens, and all of them can be used:
-//! `burst: 50, count: 1, period: 365d`. Nothing comes back by itself; but a process that dies gives
-//! nothing back, so each minute, or twenty windows if that is more, has a bucket of its own. Around
-//! its end requests are counted in both, for which clocks may differ by two seconds.
+//! `burst: 50, count: 1, period: 365d`. Nothing comes back by itself; but a process that ends gives
+//! nothing back, as it would have to stay for a window to do so. So each minute, or twenty windows
+//! if that is more, has a bucket of its own, by the server's clock. Around its end requests are
+//! counted in both, as no process knows that clock exactly. What a process holds is also written down in a ledger of its
+//! own, a bucket of the same limit: so it can be told after a failure what is to be given back.
 //!
 //! **[`Door::Udp`] spends tokens**, as nothing can be given back on that wire. A request is counted
 //! there when it is allowed, and by the API when it arrives. A limit of burst `b` and count `c` in
@@ -32,8 +34,11 @@
 //! is back, it is used again. Before each change nothing is sent for a window and a little, so
 //! that what was sent under one rule and what is sent under the other never meet.
 
+mod clock;
+mod fresh;
 mod held;
 mod http;
+mod past;
 mod till;
 mod turnstile;
 mod udp;
@@ -46,6 +51,7 @@ use tollgate::Nanos;
 
 use crate::Profile;
 use crate::gate::Core;
+use crate::pace::Pace;
 use http::HttpDesk;
 pub(crate) use till::Token;
 use till::{Answer, Ask, Kind, Step, Till};
@@ -110,12 +116,14 @@ impl Share {
         Some(Self { door, window: pace.window, alone: pace.count / processes.max(1) })
     }
 
-    pub(crate) fn till(&self) -> Till {
+    /// The till, for an API that allows so many requests in all, if that is known.
+    pub(crate) fn till(&self, pace: Option<Pace>) -> Till {
         let kind = match self.door {
             Door::Http { .. } => Kind::Held,
             Door::Udp { .. } => Kind::Spent,
         };
-        Till::new(kind, self.window, self.alone)
+        let spacing = |pace: Pace| Nanos::new(pace.window.get() / u128::from(pace.count.max(1)));
+        Till::new(kind, self.window, self.alone, pace.map_or(Nanos::ZERO, spacing))
     }
 
     /// What people call it.

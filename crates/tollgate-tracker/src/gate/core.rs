@@ -74,6 +74,11 @@ impl Core {
         let stood = self.state.lock().stand(request, strategy, end, now)?;
         let (ticket, limited) = match stood {
             Stood::Clear(permit, _) => {
+                #[cfg(feature = "sharing")]
+                if strategy == Strategy::SendAnyway {
+                    // Somebody has to pay for it.
+                    self.line_changed.notify_one();
+                }
                 return Ok(Entered::Now(self.pass(permit, Nanos::ZERO)));
             }
             Stood::Waits(ticket, limited) => (ticket, limited),

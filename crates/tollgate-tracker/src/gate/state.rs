@@ -69,7 +69,10 @@ impl State {
         }
         let (queue, deadline) = match strategy {
             Strategy::SendAnyway => {
-                return Ok(Stood::Clear(self.tracker.send_anyway(request, now), end));
+                let permit = self.tracker.send_anyway(request, now);
+                #[cfg(feature = "sharing")]
+                self.owe(permit.as_ref(), now);
+                return Ok(Stood::Clear(permit, end));
             }
             Strategy::Error => (0, now),
             Strategy::Wait { queue, deadline } => (queue, now.after(deadline.into())),
@@ -90,9 +93,14 @@ impl State {
         }
         self.tracker.set_queue(queue);
         let ticket = self.tracker.join(request, deadline, now)?;
-        self.waiting.insert(ticket, Waiter { since: now, deadline, end: end() });
-        self.expiries.insert((deadline, ticket));
+        self.await_turn(ticket, Waiter { since: now, deadline, end: end() });
         Ok(Stood::Waits(Some(ticket), limited))
+    }
+
+    /// Puts somebody on the list of those who wait.
+    pub(crate) fn await_turn(&mut self, ticket: Ticket, waiter: Waiter) {
+        self.expiries.insert((waiter.deadline, ticket));
+        self.waiting.insert(ticket, waiter);
     }
 
     /// Takes somebody off the list of those who wait.
@@ -115,7 +123,7 @@ impl State {
                 break;
             };
             match self.forget(ticket) {
-                Some(waiter) => told.extend(self.grant(core, permit, waiter, now)),
+                Some(waiter) => told.extend(self.grant(core, ticket, permit, waiter, now)),
                 None => self.tracker.give_back(permit, now),
             }
         }
@@ -144,15 +152,18 @@ impl State {
     fn grant(
         &mut self,
         core: &Arc<Core>,
+        ticket: Ticket,
         permit: Permit,
         waiter: Waiter,
         now: Moment,
     ) -> Option<Told> {
         #[cfg(feature = "sharing")]
         if self.is_shared(&permit) {
-            self.add_to_line(permit, waiter);
+            self.add_to_line(ticket.number, permit, waiter);
             return None;
         }
+        #[cfg(not(feature = "sharing"))]
+        let _ = ticket;
         let answer = Ok(core.pass(Some(permit), now.since(waiter.since)));
         Some(Told { end: waiter.end, answer })
     }

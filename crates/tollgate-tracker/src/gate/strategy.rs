@@ -21,8 +21,8 @@ pub enum Strategy {
     },
     /// It is refused at once.
     Error,
-    /// It is sent whatever the limits are, and tracked like others. For what must not wait, and
-    /// to see what would happen without a tracker.
+    /// It is sent whatever the limits are, and tracked like others, which wait for it where they
+    /// share a limit. For what must not wait, and to see what would happen without a tracker.
     SendAnyway,
 }
 

@@ -34,7 +34,7 @@ pub(super) fn wait(queue: usize, secs: u64) -> Strategy {
 }
 
 /// The answer says what is left of how much, and for how long.
-pub(super) fn answer(mut pass: Pass, status: u16, limit: u64, left: u64, reset: &str) {
+pub(crate) fn answer(mut pass: Pass, status: u16, limit: u64, left: u64, reset: &str) {
     pass.sent();
     let (limit, left) = (limit.to_string(), left.to_string());
     let fields: [(&str, &[u8]); 3] = [

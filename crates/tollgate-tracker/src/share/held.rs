@@ -3,7 +3,8 @@
 //! A process that dies gives nothing back. So buckets are used for a term only: each term has its
 //! own, and what is missing from the last one is missing no more. Around the end of a term a
 //! request takes a token of both, because the API counts what was sent before and after it in one
-//! window. It does so for a while before and after, so that clocks may differ.
+//! window. It does so for a while before and after, as what processes know of the server's clock
+//! may differ.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,8 @@ use tollgate::{Moment, Nanos};
 /// The shortest term, and how many windows one has at least.
 const TERM_MIN: Nanos = Nanos::from_secs(60);
 const TERM_WINDOWS: u128 = 20;
-/// How much the clocks of two processes may differ; a term has 20 windows more than this.
+/// How much what two processes know of the server's clock may differ: a second and the time that
+/// an answer takes. A term has 20 windows more than this.
 pub(super) const SKEW_MAX: Nanos = Nanos::from_secs(2);
 /// The most tokens that are given back at once.
 const REFUND_MAX: usize = 256;
@@ -26,7 +28,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// The terms of what is sent at `now` to an API that counts in such windows.
+    /// The terms of what is sent at `now`, on the server's clock, to an API that counts in such windows.
     pub(crate) fn at(now: Moment, window: Nanos) -> Self {
         let length = TERM_MIN.get().max(window.get().saturating_mul(TERM_WINDOWS));
         let length = u64::try_from(length).unwrap_or(u64::MAX);

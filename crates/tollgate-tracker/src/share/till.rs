@@ -9,10 +9,23 @@
 //!   after `t` nothing is sent, and then the own share.
 //! - The server answers again at `t`: others may notice as late as [`PROBE`] after it, and send
 //!   their share until then. So until a window after that nothing is sent, and then by tokens.
+//!
+//! What was held when the server went away has to go back, or it is missing until the term ends.
+//! But how much is that? The server may have forgotten all of it, and others may have begun anew:
+//! then whatever is given back is one too many. It may have saved its memory a while before. And
+//! what was asked last, it may have done or not. Only the server knows. So tokens are taken of two
+//! buckets as one: the one that all share, and a ledger that this process alone uses, and only for
+//! as long as the server answers, its life. What the ledger lacks is what this process still
+//! holds, whatever happened. When the server is there again, a new life begins, with a new ledger;
+//! and once the API has forgotten all that was sent in the old one, what its ledger lacks, and no
+//! more, is given back to both.
 
 use tollgate::{Moment, Nanos};
 
+use super::clock::ServerClock;
+use super::fresh::Freshness;
 use super::held::{Held, Refunds, Terms};
+use super::past::Past;
 use crate::length::Length;
 use crate::pace::{Pace, Places};
 
@@ -23,7 +36,10 @@ const LATE_MAX: Nanos = Nanos::new(250_000_000);
 /// How often to ask for tokens that somebody else may give back.
 const POLL: Nanos = Nanos::new(8_000_000);
 /// The most tokens that are asked for at once.
-const TOKENS_MAX: u32 = 64;
+pub(super) const TOKENS_MAX: u32 = 64;
+
+/// The most requests that were sent anyway and are not paid for. More than that nobody waits for.
+const OWED_MAX: u32 = 1 << 10;
 
 /// What becomes of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +50,17 @@ pub(crate) enum Kind {
     Spent,
 }
 
-/// What is asked of the server. Nothing of either asks whether it is there.
+/// What is asked of the server. Nothing of all this asks whether it is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ask {
     /// How many tokens, and of which terms.
     pub(crate) spend: u32,
     pub(crate) terms: Terms,
     pub(crate) refunds: Refunds,
+    /// In whose ledger both are written down.
+    pub(crate) life: u64,
+    /// A life that is over: what its ledger lacks goes back.
+    pub(crate) over: Option<u64>,
 }
 
 /// What the server answers.
@@ -50,8 +70,12 @@ pub(crate) struct Answer {
     pub(crate) granted: u32,
     /// How many are left.
     pub(crate) left: u32,
+    /// How many fewer than in a full bucket that is, if it said.
+    pub(crate) lacks: u32,
     /// When there are more, as far as it says.
     pub(crate) retry_in: Nanos,
+    /// In which second of its clock it said so, if it told.
+    pub(crate) second: Option<Moment>,
 }
 
 /// What to do next.
@@ -87,6 +111,11 @@ pub(crate) struct Till {
     mode: Mode,
     /// Counts how often the server went away.
     life: u64,
+    /// Requests of this life that are not settled yet.
+    flying: u32,
+    past: Past,
+    /// Requests that were sent without a token, and are paid for with the next.
+    owed: u32,
     in_hand: u32,
     /// The terms of those in hand.
     terms: Terms,
@@ -94,12 +123,13 @@ pub(crate) struct Till {
     wanted: u32,
     ask_at: Moment,
     held: Held,
-    /// The shortest round trip to the server lately.
-    shortest: Nanos,
+    clock: ServerClock,
+    freshness: Freshness,
 }
 
 impl Till {
-    pub(crate) fn new(kind: Kind, window: Nanos, alone: u32) -> Self {
+    /// For tokens of which one comes by itself every `spacing`, or less often.
+    pub(crate) fn new(kind: Kind, window: Nanos, alone: u32, spacing: Nanos) -> Self {
         let own = (alone > 0).then(|| Places::new(Pace { count: alone, window }));
         Self {
             kind,
@@ -107,12 +137,16 @@ impl Till {
             own,
             mode: Mode::There,
             life: 0,
+            flying: 0,
+            past: Past::default(),
+            owed: 0,
             in_hand: 0,
             terms: Terms { current: 0, other: None },
             wanted: 1,
             ask_at: Moment::EPOCH,
             held: Held::default(),
-            shortest: Nanos::new(u128::MAX),
+            clock: ServerClock::default(),
+            freshness: Freshness::new(spacing),
         }
     }
 
@@ -126,6 +160,7 @@ impl Till {
         match self.mode {
             Mode::There if self.in_hand > 0 => {
                 self.in_hand -= 1;
+                self.flying += 1;
                 if let Some(own) = &mut self.own {
                     own.take();
                 }
@@ -143,17 +178,28 @@ impl Till {
         }
     }
 
+    /// A request is sent now that did not wait for a token.
+    pub(crate) fn owe(&mut self, now: Moment) {
+        if let Some(own) = &mut self.own {
+            own.take();
+            own.answer(now);
+        }
+        if !matches!(self.mode, Mode::Away { .. }) {
+            self.owed = OWED_MAX.min(self.owed + 1);
+        }
+    }
+
     /// The request of a token was answered, or lost. The next one that uses it takes at least
     /// `credit` on its way.
     pub(crate) fn settle(&mut self, token: Token, credit: Nanos, now: Moment) {
         if let Some(own) = &mut self.own {
             own.answer(now);
         }
-        if let Some((life, terms)) = token.of
-            && life == self.life
-            && self.kind == Kind::Held
-        {
-            let at = now.after(self.window).before(credit.min(self.window));
+        let Some((life, terms)) = token.of else { return };
+        let at = now.after(self.window).before(credit.min(self.window));
+        if !self.land(life) {
+            self.past.settle(life, at);
+        } else if self.kind == Kind::Held {
             self.held.until(at, terms);
         }
     }
@@ -163,12 +209,19 @@ impl Till {
         if let Some(own) = &mut self.own {
             own.give_back();
         }
-        if let Some((life, terms)) = token.of
-            && life == self.life
-            && self.kind == Kind::Held
-        {
+        let Some((life, terms)) = token.of else { return };
+        if !self.land(life) {
+            self.past.settle(life, Moment::EPOCH);
+        } else if self.kind == Kind::Held {
             self.held.release(terms);
         }
+    }
+
+    /// A request is settled. Whether it was sent in this life.
+    fn land(&mut self, life: u64) -> bool {
+        let is_current = life == self.life;
+        self.flying = self.flying.saturating_sub(u32::from(is_current));
+        is_current
     }
 
     /// What to do now for `waiting` requests. Tokens in hand that nobody took go back.
@@ -181,22 +234,34 @@ impl Till {
             self.ask_at = now;
         }
         self.put_back();
-        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(self.owed);
         if let Mode::Away { probe_at, .. } = self.mode {
             if probe_at <= now {
-                let terms = Terms::at(now, self.window);
-                return Step::Ask(Ask { spend: 0, terms, refunds: Refunds::new() });
+                return Step::Ask(self.ask(0, Refunds::new(), now));
             }
             let opens = (waiting > 0 && self.own.is_some()).then(|| self.opens_at(now));
             return Step::Idle(opens.into_iter().chain([probe_at]).min());
         }
+        if self.kind == Kind::Held && !self.clock.is_asked {
+            // Without the server's time nobody knows which term it is.
+            return Step::Ask(self.ask(0, Refunds::new(), now));
+        }
+        if let Some(life) = self.past.due(now) {
+            return Step::Ask(Ask { over: Some(life), ..self.ask(0, Refunds::new(), now) });
+        }
         let spend = if self.ask_at <= now { self.wanted.min(waiting) } else { 0 };
         let refunds = self.held.due(now);
         if spend > 0 || !refunds.is_empty() {
-            return Step::Ask(Ask { spend, terms: Terms::at(now, self.window), refunds });
+            return Step::Ask(self.ask(spend, refunds, now));
         }
         let ask_at = (waiting > 0).then_some(self.ask_at);
-        Step::Idle(ask_at.into_iter().chain(self.held.next()).min())
+        let wakes = [ask_at, self.held.next(), self.past.next()];
+        Step::Idle(wakes.into_iter().flatten().min())
+    }
+
+    fn ask(&self, spend: u32, refunds: Refunds, now: Moment) -> Ask {
+        let terms = Terms::at(self.clock.at(now), self.window);
+        Ask { spend, terms, refunds, life: self.life, over: None }
     }
 
     /// When there may be a token for who comes now, as far as that can be said.
@@ -216,20 +281,26 @@ impl Till {
 
     /// The server answered what was asked of it at `asked`.
     pub(crate) fn answered(&mut self, ask: &Ask, answer: Answer, asked: Moment, now: Moment) {
+        self.clock.learn(answer.second, asked, now);
         if let Mode::Away { .. } = self.mode {
             let quiet = Nanos::new(PROBE.get() + self.window.get() + LATE_MAX.get());
             self.mode = Mode::Back { from: now.after(quiet) };
             return;
         }
+        if let Some(life) = ask.over {
+            self.past.forget(life);
+        }
         if ask.spend == 0 {
             return;
         }
-        if self.is_stale(now.since(asked)) && answer.granted > 0 {
+        let is_fresh = self.freshness.judge(&answer, asked, now);
+        if self.kind == Kind::Spent && answer.granted > 0 && !is_fresh {
             // It counts from when the server gave it, and that was perhaps too long ago.
             self.ask_at = now;
             return;
         }
         (self.in_hand, self.terms) = (answer.granted, ask.terms);
+        self.pay(now);
         let granted_all = answer.granted == ask.spend;
         let left = answer.left.clamp(1, TOKENS_MAX);
         let fewer_are_there = answer.left > 0 && left < ask.spend;
@@ -242,6 +313,18 @@ impl Till {
         };
     }
 
+    /// Those who were sent anyway come first: the API counts them already.
+    fn pay(&mut self, now: Moment) {
+        let paid = self.owed.min(self.in_hand);
+        self.owed -= paid;
+        self.in_hand -= paid;
+        if self.kind == Kind::Held {
+            for _ in 0..paid {
+                self.held.until(now.after(self.window), self.terms);
+            }
+        }
+    }
+
     /// The server did not answer.
     pub(crate) fn failed(&mut self, now: Moment) {
         let probe_at = now.after(PROBE);
@@ -249,10 +332,14 @@ impl Till {
             Mode::Away { alone_from, .. } => alone_from,
             Mode::There | Mode::Back { .. } => now.after(self.window).after(LATE_MAX),
         };
+        if self.kind == Kind::Held && self.is_there() {
+            // What was asked just now it may still do, and what is held now is so for a window.
+            self.past.add(self.life, std::mem::take(&mut self.flying), alone_from);
+            self.life += 1;
+        }
         self.mode = Mode::Away { alone_from, probe_at };
-        // A server that comes back may have forgotten all; then nothing is owed to it.
-        self.life += 1;
         self.held.clear();
+        self.owed = 0;
         self.in_hand = 0;
         self.wanted = 1;
     }
@@ -264,15 +351,6 @@ impl Till {
                 self.held.release(self.terms);
             }
         }
-    }
-
-    /// Whether an answer took so much longer than they do that what it grants is not for now.
-    fn is_stale(&mut self, took: Nanos) -> bool {
-        const STALE: u128 = 8_000_000;
-        // It rises slowly, so that a way that has become longer is not taken for delay for ever.
-        let risen = self.shortest.get().saturating_add(self.shortest.get() / 64);
-        self.shortest = Nanos::new(risen).min(took);
-        self.kind == Kind::Spent && took.get() > self.shortest.get().saturating_add(STALE)
     }
 }
 

@@ -1,4 +1,7 @@
 //! The line for what many processes share: whoever a bucket has let go stands here for a token.
+//!
+//! What is heard meanwhile counts for those in line too. Who may not go any more stands back into
+//! the line of its bucket, where it was, and holds nothing until that lets it go again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,10 +12,10 @@ use super::till::{Answer, Ask, Step, Till, Token};
 use super::{DeskError, Share};
 use crate::gate::{Core, End, State, Stood, Told, Waiter};
 use crate::headers::{Scope, Unit};
-use crate::{Limited, Permit, Reason, Tracker};
+use crate::{Limited, Permit, Profile, Reason, Tracker};
 
-/// How many stand in line. The others stay in the lines of their buckets, so that what is heard
-/// meanwhile still counts for them.
+/// How many stand in line. The others stay in the lines of their buckets: all of these are looked
+/// at whenever there may be a token.
 const LINE_MAX: usize = 64;
 
 pub(crate) struct Turnstile {
@@ -21,7 +24,9 @@ pub(crate) struct Turnstile {
     line: VecDeque<Entry>,
 }
 
+/// By their numbers, those who came first go first, also if they had to come again.
 struct Entry {
+    number: u64,
     permit: Permit,
     waiter: Waiter,
 }
@@ -39,14 +44,25 @@ impl Turnstile {
         self.line.len() < LINE_MAX
     }
 
-    /// Those who went away leave the line.
-    fn clear(&mut self, tracker: &mut Tracker, now: Moment) {
-        let (stay, gone) = self.line.drain(..).partition(|entry| !entry.waiter.end.is_gone());
-        self.line = stay;
-        let gone: VecDeque<Entry> = gone;
-        for entry in gone {
-            tracker.give_back(entry.permit, now);
+    fn join(&mut self, entry: Entry) {
+        let place = self.line.partition_point(|other| other.number < entry.number);
+        self.line.insert(place, entry);
+    }
+
+    /// Those who went away leave the line, and so do those who may not go any more. These are
+    /// handed back, to wait in the lines of their buckets as before.
+    fn clear(&mut self, tracker: &mut Tracker, now: Moment) -> Vec<Entry> {
+        let mut shut = Vec::new();
+        for entry in std::mem::take(&mut self.line) {
+            if entry.waiter.end.is_gone() {
+                tracker.give_back(entry.permit, now);
+            } else if tracker.may_go(&entry.permit, now) {
+                self.line.push_back(entry);
+            } else {
+                shut.push(entry);
+            }
         }
+        shut
     }
 
     /// Those whose turn cannot come in time are told so.
@@ -58,7 +74,7 @@ impl Turnstile {
         let in_time = |entry: &Entry| entry.waiter.deadline >= opens_at;
         let (stay, late): (VecDeque<_>, VecDeque<_>) = self.line.drain(..).partition(in_time);
         self.line = stay;
-        for Entry { permit, waiter } in late {
+        for Entry { permit, waiter, .. } in late {
             tracker.give_back(permit, now);
             let answer = Err(limited(Some(self), Reason::Deadline, now).into());
             told.push(Told { end: waiter.end, answer });
@@ -83,8 +99,17 @@ impl State {
         let limited = limited(self.turnstile.as_ref(), Reason::Paced, now);
         let Some(turnstile) = &mut self.turnstile else { return Stood::Clear(Some(permit), end) };
         let waiter = Waiter { since: now, deadline, end: end() };
-        turnstile.line.push_back(Entry { permit, waiter });
+        let number = self.tracker.number();
+        turnstile.join(Entry { number, permit, waiter });
         Stood::Waits(None, limited)
+    }
+
+    /// A request is sent anyway, and the next tokens pay for it.
+    pub(crate) fn owe(&mut self, permit: Option<&Permit>, now: Moment) {
+        let is_counted = permit.is_none_or(|permit| self.tracker.is_counted(permit));
+        if let Some(turnstile) = self.turnstile.as_mut().filter(|_| is_counted) {
+            turnstile.till.owe(now);
+        }
     }
 
     /// Has a request wait in the line of its bucket, as there is no room here.
@@ -93,9 +118,9 @@ impl State {
         limited(self.turnstile.as_ref(), Reason::Queued, now)
     }
 
-    pub(crate) fn add_to_line(&mut self, permit: Permit, waiter: Waiter) {
+    pub(crate) fn add_to_line(&mut self, number: u64, permit: Permit, waiter: Waiter) {
         if let Some(turnstile) = &mut self.turnstile {
-            turnstile.line.push_back(Entry { permit, waiter });
+            turnstile.join(Entry { number, permit, waiter });
         }
     }
 
@@ -104,7 +129,7 @@ impl State {
         let Some(turnstile) = &mut self.turnstile else { return Vec::new() };
         let line = std::mem::take(&mut turnstile.line);
         let mut waiters = Vec::new();
-        for Entry { permit, waiter } in line {
+        for Entry { permit, waiter, .. } in line {
             // No time has passed that matters: nobody will use what is given back.
             self.tracker.give_back(permit, Moment::EPOCH);
             waiters.push(waiter);
@@ -118,10 +143,10 @@ impl State {
             return Served { told, step: Step::Idle(None), has_moved: false };
         };
         let before = turnstile.line.len();
-        turnstile.clear(&mut self.tracker, now);
+        let shut = turnstile.clear(&mut self.tracker, now);
         while !turnstile.line.is_empty()
             && let Some(token) = turnstile.till.take(now)
-            && let Some(Entry { permit, waiter }) = turnstile.line.pop_front()
+            && let Some(Entry { permit, waiter, .. }) = turnstile.line.pop_front()
         {
             let waited = now.since(waiter.since);
             let pass = core.pass(Some(permit), waited).with_token(token);
@@ -132,6 +157,14 @@ impl State {
             turnstile.refuse(&mut self.tracker, &mut told, now);
         }
         let has_moved = turnstile.line.len() < before;
+        for Entry { number, permit, waiter } in shut {
+            if let Some(ticket) = self.tracker.stand_back(permit, number, now) {
+                self.await_turn(ticket, waiter);
+            } else {
+                let limited = limited(self.turnstile.as_ref(), Reason::Full, now);
+                told.push(Told { end: waiter.end, answer: Err(limited.into()) });
+            }
+        }
         Served { told, step, has_moved }
     }
 
@@ -157,9 +190,10 @@ impl State {
 }
 
 impl Core {
-    pub(crate) fn with_share(tracker: Tracker, share: &Share) -> Self {
-        let core = Self::new(tracker);
-        let (name, till) = (Arc::from(share.name()), share.till());
+    /// What all gates of an API share that has its limit on all requests from a server.
+    pub(crate) fn with_share(profile: Profile, share: &Share) -> Self {
+        let core = Self::new(Tracker::new(Profile { pace: None, ..profile }));
+        let (name, till) = (Arc::from(share.name()), share.till(profile.pace));
         core.state.lock().turnstile = Some(Turnstile { name, till, line: VecDeque::new() });
         core
     }

@@ -7,7 +7,7 @@ use tokio::net::UdpSocket;
 use tollgate::Nanos;
 
 use super::DeskError;
-use super::till::{Answer, Ask};
+use super::till::{Answer, Ask, TOKENS_MAX};
 
 /// How long a datagram may take before it is taken for lost.
 const DATAGRAM_MAX: Duration = Duration::from_millis(150);
@@ -27,6 +27,7 @@ pub(crate) struct UdpDesk {
 struct Use {
     granted: bool,
     left: u32,
+    lacks: u32,
 }
 
 impl UdpDesk {
@@ -65,21 +66,53 @@ impl UdpDesk {
             };
             socket.send(text.as_bytes()).await?;
         }
-        let mut answer = Answer { granted: 0, left: 0, retry_in: POLL };
-        let mut heard = 0;
+        let mut heard = Heard::new(first, count);
         let mut buffer = [0; ANSWER_BYTES_MAX];
         let socket = self.socket.insert(socket);
-        while heard < count {
+        while !heard.is_all() {
             let length = socket.recv(&mut buffer).await?;
-            let Some((id, one)) = read(buffer.get(..length).unwrap_or_default()) else { continue };
-            // An answer to what was given up before is for nobody.
-            if (first..self.next).contains(&id) {
-                heard += 1;
-                answer.granted += u32::from(one.granted && spend > 0);
-                answer.left = one.left;
+            if let Some((id, one)) = read(buffer.get(..length).unwrap_or_default()) {
+                heard.add(id, &one);
             }
         }
-        Ok(answer)
+        let granted = if spend > 0 { heard.granted } else { 0 };
+        let Heard { left, lacks, .. } = heard;
+        Ok(Answer { granted, left, lacks, retry_in: POLL, second: None })
+    }
+}
+
+/// What came back for the datagrams of one ask. A network may deliver any of them twice.
+struct Heard {
+    first: u64,
+    /// A bit for each that is not answered yet.
+    open: u64,
+    granted: u32,
+    left: u32,
+    lacks: u32,
+}
+
+const _: () = assert!(TOKENS_MAX <= u64::BITS, "each token of an ask has a bit");
+
+impl Heard {
+    /// For so many, numbered from `first`; at least one.
+    fn new(first: u64, count: u32) -> Self {
+        let open = u64::MAX >> (u64::BITS - count.clamp(1, u64::BITS));
+        Self { first, open, granted: 0, left: 0, lacks: 0 }
+    }
+
+    fn is_all(&self) -> bool {
+        self.open == 0
+    }
+
+    /// An answer to what was given up before, or a second one, is for nobody.
+    fn add(&mut self, id: u64, one: &Use) {
+        let place = id.checked_sub(self.first).and_then(|place| u32::try_from(place).ok());
+        let bit = place.and_then(|place| 1_u64.checked_shl(place)).unwrap_or(0);
+        if self.open & bit != 0 {
+            self.open &= !bit;
+            self.granted += u32::from(one.granted);
+            (self.left, self.lacks) = (one.left, one.lacks);
+        }
     }
 }
 
@@ -98,12 +131,12 @@ fn read(datagram: &[u8]) -> Option<(u64, Use)> {
     let mut words = std::str::from_utf8(datagram).ok()?.split(' ');
     let id = words.next()?.parse().ok()?;
     match words.next()? {
-        "pong" => Some((id, Use { granted: true, left: 1 })),
+        "pong" => Some((id, Use { granted: true, left: 1, lacks: 0 })),
         "ok" => {
             let granted = words.next()? == "N";
             let (rate, limit) = (whole(words.next()?)?, whole(words.next()?)?);
-            let left = limit.saturating_sub(rate).saturating_sub(u32::from(granted));
-            Some((id, Use { granted, left }))
+            let lacks = rate.saturating_add(u32::from(granted));
+            Some((id, Use { granted, left: limit.saturating_sub(lacks), lacks }))
         }
         _ => None,
     }

@@ -59,6 +59,12 @@ impl Queues {
         self.waiters.len()
     }
 
+    /// The number of whoever comes next.
+    pub(super) fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
     /// Whether somebody of another bucket is waiting for the same limits on everything.
     pub(super) fn is_before(&self, route: &Route) -> bool {
         !if route.exempt { &self.exempt } else { &self.counted }.is_empty()
@@ -77,7 +83,7 @@ impl Queues {
     fn link(&mut self, slot: Slot, bucket: &mut Bucket) {
         let Some(&waiter) = self.waiters.at(slot) else { return };
         let mut before = bucket.line.last;
-        // Only one that moves here from another bucket is not the last.
+        // Only one that moves here from another bucket, or comes back, is not the last.
         while let Some(other) = before.and_then(|before| self.waiters.at(before)) {
             if other.number < waiter.number {
                 break;
@@ -143,16 +149,26 @@ impl Tracker {
         if self.turn(slot, &route, &request.costs) > deadline {
             return Err(self.behind(slot, &route, &request.costs, Reason::Deadline));
         }
-        let number = self.queues.next_number;
-        let costs = request.costs;
-        let waiter = Waiter { number, route, costs, bucket: slot, before: None, after: None };
-        let Some(place) = self.queues.waiters.insert(waiter) else { return Err(self.full(now)) };
-        self.queues.next_number += 1;
-        if let Some(bucket) = self.buckets.at_mut(slot) {
-            self.queues.link(place, bucket);
-        }
-        self.restand(Some(slot), now);
-        Ok(Ticket { number, slot: place })
+        let number = self.queues.number();
+        let ticket = self.stand(number, route, request.costs, slot, now);
+        ticket.ok_or_else(|| self.full(now))
+    }
+
+    /// Puts a request into the line of its bucket, behind all with a lower number.
+    pub(super) fn stand(
+        &mut self,
+        number: u64,
+        route: Route,
+        costs: Costs,
+        bucket: Slot,
+        now: Moment,
+    ) -> Option<Ticket> {
+        let waiter = Waiter { number, route, costs, bucket, before: None, after: None };
+        let line = self.buckets.at_mut(bucket)?;
+        let slot = self.queues.waiters.insert(waiter)?;
+        self.queues.link(slot, line);
+        self.restand(Some(bucket), now);
+        Some(Ticket { number, slot })
     }
 
     /// Whose turn it is now, if anybody's. Call it until it says nobody; it hands out one permit

@@ -9,14 +9,23 @@ use tollgate::{Moment, Nanos};
 use super::super::till::{Answer, Ask, Step};
 use super::super::{DeskError, Door, Share};
 use super::LINE_MAX;
-use crate::gate::{Core, Gate, Strategy};
-use crate::{Profile, Reason, Refused, Request};
+use crate::gate::{Core, Gate, Pass, Strategy};
+use crate::{Profile, Reason, Refused, Request, Response};
+
+const SHORTLY: Duration = Duration::from_millis(20);
+
+/// Who has passed, in order.
+type Passed = Arc<Mutex<Vec<usize>>>;
 
 fn shared() -> (Gate, Arc<Core>) {
     let [url, limit, id] = ["http://localhost", "all", "bot"].map(str::to_owned);
     let door = Door::Http { url, limit, id, token: None };
     let share = Share::of(&Profile::discord(), door, 5).unwrap();
-    Gate::shared_by_hand(Profile::discord(), &share)
+    let (gate, core) = Gate::shared_by_hand(Profile::discord(), &share);
+    let ask = serve(&core).unwrap();
+    assert_eq!(ask.spend, 0, "first it asks what time it is");
+    grant(&core, &ask, 0);
+    (gate, core)
 }
 
 fn request() -> Request<'static> {
@@ -36,7 +45,8 @@ fn serve(core: &Arc<Core>) -> Option<Ask> {
 }
 
 fn grant(core: &Arc<Core>, ask: &Ask, granted: u32) {
-    let answer = Answer { granted, left: 0, retry_in: Nanos::new(20_000_000) };
+    let retry_in = Nanos::new(20_000_000);
+    let answer = Answer { granted, left: 0, lacks: 0, retry_in, second: None };
     core.heard(ask, Ok(answer), core.now());
 }
 
@@ -107,6 +117,89 @@ async fn who_goes_away_leaves_the_token_to_the_next() {
     assert_eq!(gate.snapshot().in_flight, 0);
 }
 
+/// Five stand in line for tokens, and one more has a pass.
+async fn five_in_line(gate: &Gate, core: &Arc<Core>) -> (Pass, JoinSet<()>, Passed) {
+    learn(gate, core).await;
+    let asked = request();
+    let (pass, ()) = tokio::join!(gate.pass(&asked), async {
+        settle().await;
+        let ask = serve(core).unwrap();
+        grant(core, &ask, 1);
+        serve(core);
+    });
+    let passed = Passed::default();
+    let mut tasks = JoinSet::new();
+    for number in 0..5 {
+        let (gate, passed) = (gate.clone(), Arc::clone(&passed));
+        tasks.spawn(async move {
+            let mut pass = gate.pass(&request()).await.unwrap();
+            pass.sent();
+            passed.lock().unwrap().push(number);
+            std::future::pending::<()>().await;
+        });
+    }
+    settle().await;
+    assert_eq!(gate.snapshot().in_flight, 6);
+    (pass.unwrap(), tasks, passed)
+}
+
+/// The server has as many tokens as anybody wants.
+async fn serve_for(core: &Arc<Core>, ms: u64) {
+    for _ in 0..ms {
+        if let Some(ask) = serve(core) {
+            grant(core, &ask, ask.spend);
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_token_is_not_sent_into_a_block_that_was_heard_of_meanwhile() {
+    for global in [false, true] {
+        let (gate, core) = shared();
+        let (mut pass, _tasks, passed) = five_in_line(&gate, &core).await;
+        pass.sent();
+        let scope: &[u8] = if global { b"true" } else { b"false" };
+        let fields: [(&str, &[u8]); 2] = [("retry-after", b"2"), ("x-ratelimit-global", scope)];
+        let body = format!("{{\"retry_after\": 2.0, \"global\": {global}}}");
+        pass.track(Response { status: 429, fields, body: Some(body.as_bytes()) });
+        serve_for(&core, 1_900).await;
+        assert!(passed.lock().unwrap().is_empty(), "global {global}");
+        assert_eq!(gate.snapshot().in_flight, 0, "they hold nothing while they wait");
+        serve_for(&core, 200).await;
+        assert_eq!(*passed.lock().unwrap(), [0, 1, 2, 3, 4], "in order: global {global}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_those_who_wait_for_a_token_no_more_go_than_a_budget_that_shrank_has_left() {
+    let (gate, core) = shared();
+    let (pass, _tasks, passed) = five_in_line(&gate, &core).await;
+    crate::gate::tests::answer(pass, 200, 5, 3, "2");
+    serve_for(&core, 1_900).await;
+    assert_eq!(*passed.lock().unwrap(), [0, 1, 2]);
+    assert_eq!(gate.snapshot().in_flight, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stands_back_keeps_its_deadline() {
+    let (gate, core) = shared();
+    learn(&gate, &core).await;
+    let asked = request();
+    let hasty = gate.with(Strategy::Wait { queue: 9, deadline: Duration::from_millis(500) });
+    let (refused, ()) = tokio::join!(hasty.pass(&asked), async {
+        settle().await;
+        let mut other = gate.with(Strategy::SendAnyway).pass(&asked).await.unwrap();
+        other.sent();
+        let fields: [(&str, &[u8]); 1] = [("retry-after", b"2")];
+        other.track(Response { status: 429, fields, body: Some(b"{\"retry_after\": 2.0}") });
+        serve_for(&core, 600).await;
+    });
+    let Err(Refused::Limited(limited)) = refused else { panic!("it was sent into a block") };
+    assert_eq!(limited.reason, Reason::Deadline);
+    assert!(limited.retry_in > Nanos::from_secs(1), "{}", limited.retry_in);
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_cannot_wait_is_told_when_there_is_more() {
     let (gate, core) = shared();
@@ -130,6 +223,41 @@ async fn what_the_limit_does_not_count_needs_no_token() {
     let path = "/interactions/1/aW50ZXJhY3Rpb246x/callback";
     let pass = gate.with(Strategy::Error).pass(&Request::new("POST", path)).await;
     assert!(pass.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_anyway_is_paid_for_with_the_next_tokens() {
+    let (gate, core) = shared();
+    learn(&gate, &core).await;
+    let asked = request();
+    let anyway = gate.with(Strategy::SendAnyway);
+    for _ in 0..2 {
+        crate::gate::tests::answer_nothing(anyway.pass(&asked).await.unwrap());
+    }
+    let (waited, ()) = tokio::join!(tokio::time::timeout(SHORTLY, gate.pass(&asked)), async {
+        settle().await;
+        for _ in 0..2 {
+            let ask = serve(&core).unwrap();
+            grant(&core, &ask, 1);
+            // Tokens come one at a time here.
+            tokio::time::sleep(Duration::from_millis(8)).await;
+        }
+        assert_eq!(serve(&core).map(|ask| ask.spend), Some(1), "only now one is for who waits");
+    });
+    assert!(waited.is_err());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let refunds: u32 = serve(&core).unwrap().refunds.iter().map(|&(_, count)| count).max().unwrap();
+    assert_eq!(refunds, 3, "what was learnt with, and what was sent anyway");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_anyway_and_not_counted_is_not_paid_for() {
+    let (gate, core) = shared();
+    let path = "/interactions/1/aW50ZXJhY3Rpb246x/callback";
+    let exempt = Request::new("POST", path);
+    let pass = gate.with(Strategy::SendAnyway).pass(&exempt).await.unwrap();
+    assert_eq!(serve(&core), None);
+    drop(pass);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -70,16 +69,15 @@ impl Api {
         seen.accepted.iter().filter(|&&it| it >= at(from_ms) && it < at(to_ms)).count()
     }
 
-    /// How much of what it allows was used from a moment on: by how long each request came after
-    /// the one fifty before it, so that it does not matter whether they come all at once.
-    pub(crate) fn used_percent(&self, from_ms: u64) -> f64 {
-        let from = self.book.began.after(Nanos::new(u128::from(from_ms) * 1_000_000));
-        let seen = self.book.seen.lock().unwrap();
-        let counted = &seen.accepted[seen.accepted.partition_point(|&at| at < from)..];
-        let windows = (counted.len() - 1) / LIMIT;
-        let took = counted[windows * LIMIT].since(counted[0]);
-        let least = Nanos::new(WINDOW.get() * u128::try_from(windows).unwrap());
-        Duration::from(least).as_secs_f64() / Duration::from(took).as_secs_f64() * 100.0
+    /// How much of what it allows was used in a stretch of whole seconds. They may come all at once
+    /// each second; so it is the mean of stretches that begin everywhere in the second before, and
+    /// it does not matter where in it they come.
+    pub(crate) fn used_percent(&self, from_ms: u64, to_ms: u64) -> f64 {
+        const BEGINS: u64 = 20;
+        let earlier = (0..BEGINS).map(|begin| begin * 1_000 / BEGINS);
+        let used: usize = earlier.map(|ms| self.accepted(from_ms - ms, to_ms - ms)).sum();
+        let allowed = u64::try_from(LIMIT).unwrap() * (to_ms - from_ms) / 1_000 * BEGINS;
+        100.0 * f64::from(u32::try_from(used).unwrap()) / f64::from(u32::try_from(allowed).unwrap())
     }
 
     pub(crate) fn refused(&self) -> usize {

@@ -12,6 +12,7 @@ use tollgate_server::Server;
 use tollgate_server::settings::Settings;
 
 use crate::api::Api;
+use crate::network::Network;
 use crate::process;
 
 const PROCESSES: usize = 4;
@@ -26,11 +27,16 @@ const RULES: &str = "rules:\n  - { match: '^fifty$', use: SpentFifty, id: 'bot' 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Door {
     Http,
+    /// Through a network, on the server's clock so many seconds before a term ends.
+    Far {
+        term_ends_in_secs: u64,
+    },
     Udp,
 }
 
 pub(crate) struct Scene {
     pub(crate) api: Api,
+    pub(crate) network: Option<Network>,
     settings: Settings,
     server: Option<Server>,
     processes: Vec<Child>,
@@ -41,16 +47,22 @@ impl Scene {
     /// Processes with a share of their own, for so many seconds.
     pub(crate) fn start(door: Door, alone: u32, secs: u64) -> Self {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("sharing-{}-{door:?}-{alone}", std::process::id()));
+            .join(format!("sharing-{}-{alone}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let mut settings = settings(&folder);
         let server = Server::start(&settings, Arc::new(Clock::start())).unwrap();
         // Where it comes back if it goes away.
         settings.http.listen = server.address("http");
         settings.udp.listen = server.address("udp");
-        let (name, address) = match door {
-            Door::Http => ("http", server.address("http").unwrap()),
-            Door::Udp => ("udp", server.address("udp").unwrap()),
+        let [http, udp] = ["http", "udp"].map(|name| server.address(name).unwrap());
+        let network = match door {
+            Door::Far { term_ends_in_secs } => Some(Network::start(http, term_ends_in_secs)),
+            Door::Http | Door::Udp => None,
+        };
+        let (name, address) = match (&network, door) {
+            (Some(network), _) => ("http", network.address),
+            (None, Door::Udp) => ("udp", udp),
+            (None, _) => ("http", http),
         };
         let api = Api::start();
         let start = || {
@@ -59,7 +71,7 @@ impl Scene {
             command.args([alone.to_string(), secs.to_string()]).spawn().unwrap()
         };
         let processes = (0..PROCESSES).map(|_| start()).collect();
-        Self { api, settings, server: Some(server), processes, folder }
+        Self { api, network, settings, server: Some(server), processes, folder }
     }
 
     pub(crate) fn stop_server(&mut self) {

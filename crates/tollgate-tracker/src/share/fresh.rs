@@ -7,9 +7,10 @@
 //! rest, [`ANSWER_LATE_MAX`], is for the answer: one that took so much longer than they do is too late.
 //!
 //! But that is for a bucket that was full. Mostly it was not: one that lacked `n` tokens a moment
-//! ago, of which one may be back already in part, gives `n - 1` fewer from then on. So a token may
-//! arrive `e * (n - 1)` later than that, counted from this moment. On a busy machine answers are
-//! read late now and then; but then somebody was denied just before, and nothing is lost.
+//! ago, of which one may be back already in part, gives `n - 1` fewer from then on. So until
+//! `e * (n - 1)` after this moment a token may be used however late it comes, and all of `late` is
+//! for the way to the API. On a busy machine answers are read late now and then; but mostly
+//! somebody was denied just before, and nothing is lost.
 
 use tollgate::{Moment, Nanos};
 
@@ -44,7 +45,7 @@ impl Freshness {
         // The server looked after it was asked; so counted from there it is rather too early.
         let fewer = u128::from(answer.lacks.saturating_sub(1));
         let spared = Nanos::new(self.spacing.get().saturating_mul(fewer));
-        self.until = asked.after(spared).after(ANSWER_LATE_MAX);
+        self.until = asked.after(spared);
         is_fresh
     }
 }

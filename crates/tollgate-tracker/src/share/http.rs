@@ -179,14 +179,14 @@ fn read(result: &Value, spend: u32) -> Result<Answer, DeskError> {
     })
 }
 
-/// How many tokens a bucket lacks.
+/// How many tokens a bucket lacks, by the answer to a check for one: that says what would be left
+/// had it been taken.
 fn lacks(result: &Value) -> Result<u32, DeskError> {
-    let left = result.get("remaining").and_then(Value::as_u64);
     let burst = result.get("limit").and_then(|limit| limit.get("burst")).and_then(Value::as_u64);
-    let (Some(left), Some(burst)) = (left, burst) else {
-        return Err(DeskError::Nonsense(result.to_string()));
-    };
-    Ok(u32::try_from(burst.saturating_sub(left)).unwrap_or(u32::MAX))
+    let burst = burst.ok_or_else(|| DeskError::Nonsense(result.to_string()))?;
+    let Answer { granted, left, .. } = read(result, 1)?;
+    let there = u64::from(left) + u64::from(granted);
+    Ok(u32::try_from(burst.saturating_sub(there)).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -33,9 +33,16 @@ fn an_answer_is_read_and_anything_else_is_not_taken_for_one() {
 
 #[test]
 fn what_a_ledger_lacks_is_what_was_taken_of_it() {
-    let ledger = json!({"allowed": true, "remaining": 38, "limit": {"burst": 50}});
-    assert_eq!(lacks(&ledger).unwrap(), 12);
-    assert!(lacks(&json!({"remaining": 38})).is_err());
+    // A check says what would be left.
+    for (allowed, remaining, wanted) in
+        [(true, 49, 0), (true, 37, 12), (true, 0, 49), (false, 0, 50)]
+    {
+        let limit = json!({"burst": 50});
+        let ledger =
+            json!({"allowed": allowed, "remaining": remaining, "retry_in_ns": 0, "limit": limit});
+        assert_eq!(lacks(&ledger).unwrap(), wanted);
+    }
+    assert!(lacks(&json!({"allowed": true, "remaining": 38, "retry_in_ns": 0})).is_err());
 }
 
 #[test]

@@ -273,7 +273,8 @@ fn spend_with_late_answers(late: (u64, u64), is_idle_at_times: bool, seed: u64) 
 #[test]
 fn spent_tokens_are_used_though_answers_are_read_late_now_and_then() {
     for seed in 0..20 {
-        let sent = spend_with_late_answers((10, 24), false, seed).arrived.len();
+        // Within 20 ms of the denial before.
+        let sent = spend_with_late_answers((10, 14), false, seed).arrived.len();
         // One every 21 ms is 47.6 a second.
         assert!(sent >= 20 * 47, "seed {seed}: {sent} in 20 s");
     }

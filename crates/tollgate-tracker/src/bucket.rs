@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use tollgate::{Moment, Nanos};
 
 use crate::arena::Slot;
-use crate::budget::{Budget, Heard, Open, Refill};
+use crate::budget::{Budget, Heard, Open, Refill, said_or};
 use crate::headers::{BUDGETS_MAX, Scope, Told};
 use crate::request::{Costs, Load};
 use crate::verdict::Reason;
@@ -24,6 +24,8 @@ pub(crate) struct Bucket {
     pub(crate) budgets: SmallVec<[Budget; 1]>,
     pub(crate) in_flight: Load,
     pub(crate) block: Option<Block>,
+    /// Until then there are more budgets than are kept: one request at a time.
+    crowded_until: Moment,
     /// Refusals one after the other that did not say for how long.
     pub(crate) strikes: u32,
     pub(crate) line: Line,
@@ -88,6 +90,7 @@ impl Bucket {
             budgets: SmallVec::new(),
             in_flight: Load::default(),
             block: None,
+            crowded_until: Moment::EPOCH,
             strikes: 0,
             line: Line::default(),
         }
@@ -104,6 +107,9 @@ impl Bucket {
             self.block = None;
         }
         match self.knowledge {
+            Knowledge::Told if self.is_crowded(now) && self.in_flight.requests > 0 => {
+                Err(Shut { reason: Reason::InFlight, until: None, budget: None, truly_secs: None })
+            }
             Knowledge::Told => self.open_budgets(costs, now, credit),
             Knowledge::None if self.in_flight.requests > 0 => {
                 Err(Shut { reason: Reason::Probing, until: None, budget: None, truly_secs: None })
@@ -144,11 +150,8 @@ impl Bucket {
             let ahead = self.in_flight.of(unit).saturating_add(self.line.waiting.of(unit));
             at = at.max(budget.predict(costs.of(unit), ahead, now, credit)?);
         }
-        if self.knowledge == Knowledge::None && self.in_flight.requests > 0 {
-            None
-        } else {
-            Some(at)
-        }
+        let one_by_one = self.knowledge == Knowledge::None || self.is_crowded(now);
+        if one_by_one && self.in_flight.requests > 0 { None } else { Some(at) }
     }
 
     /// Learns what a response says of its budgets, and counts what it does not speak of.
@@ -162,14 +165,10 @@ impl Bucket {
         let mut learnt = 0;
         for told in told.iter().filter(|told| told.remaining.or(told.limit).is_some()) {
             let known = self.budgets.iter().position(|budget| budget.is(told));
-            let index = known.unwrap_or(self.budgets.len());
-            if known.is_none() {
-                if index == BUDGETS_MAX {
-                    continue;
-                }
-                self.budgets.push(Budget::new(told, refill));
-                self.knowledge = Knowledge::Told;
-            }
+            let Some(index) = known.or_else(|| self.add(told, refill, heard.now)) else {
+                self.crowd(told, heard);
+                continue;
+            };
             let in_flight = self.in_flight.of(told.unit);
             self.budgets[index].learn(told, costs.of(told.unit), in_flight, heard);
             learnt += 1;
@@ -184,6 +183,35 @@ impl Bucket {
         }
     }
 
+    /// Makes room for a budget that was not told of before. Where there are [`BUDGETS_MAX`], one
+    /// that is full again makes way; where none is, there is no room.
+    fn add(&mut self, told: &Told<'_>, refill: Refill, now: Moment) -> Option<usize> {
+        self.knowledge = Knowledge::Told;
+        let budget = Budget::new(told, refill);
+        if self.budgets.len() < BUDGETS_MAX {
+            self.budgets.push(budget);
+            return Some(self.budgets.len() - 1);
+        }
+        let index = self.budgets.iter().position(|budget| budget.is_full(now))?;
+        self.budgets[index] = budget;
+        Some(index)
+    }
+
+    /// There is a budget of which no account can be kept. Until its reset each answer is waited for,
+    /// which tells whether one more may go.
+    fn crowd(&mut self, told: &Told<'_>, heard: &Heard) {
+        let wait = said_or(told.reset_in, told.window, heard.unsaid);
+        let until = heard.now.after(wait.length);
+        self.crowded_until = self.crowded_until.max(until);
+        if told.remaining == Some(0) {
+            self.block(Block { until, truly_secs: wait.truly_secs, scope: Scope::User });
+        }
+    }
+
+    fn is_crowded(&self, now: Moment) -> bool {
+        self.crowded_until > now
+    }
+
     /// The server answered and said nothing of limits.
     pub(crate) fn is_free(&mut self) {
         if self.knowledge == Knowledge::None {
@@ -194,6 +222,7 @@ impl Bucket {
     /// Forgets what the server said, which now counts anew; what is in flight stays so.
     pub(crate) fn begin_anew(&mut self) {
         self.budgets.clear();
+        self.crowded_until = Moment::EPOCH;
         self.knowledge = Knowledge::None;
     }
 

@@ -145,6 +145,12 @@ impl Budget {
         }
     }
 
+    /// Whether forgetting it loses nothing: all of it is there.
+    pub(crate) fn is_full(&self, now: Moment) -> bool {
+        let is_counted = !matches!(self.stock, Stock::Places);
+        is_counted && self.limit.is_some() && self.left(now, Nanos::ZERO) == self.limit
+    }
+
     /// When it is full again, if that was said.
     pub(crate) fn reset_at(&self) -> Option<Moment> {
         match &self.stock {
@@ -156,6 +162,6 @@ impl Budget {
 }
 
 /// How long a response says to wait, or how long it takes where it does not say.
-fn said_or(reset: Option<Wait>, length: Option<Nanos>, unsaid: Nanos) -> Wait {
+pub(crate) fn said_or(reset: Option<Wait>, length: Option<Nanos>, unsaid: Nanos) -> Wait {
     reset.unwrap_or(Wait { length: length.unwrap_or(unsaid), truly_secs: None })
 }

@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use tollgate::{Moment, Nanos};
 
 use crate::arena::Slot;
-use crate::budget::{Budget, Heard, Open, Refill, said_or};
-use crate::headers::{BUDGETS_MAX, Scope, Told};
+use crate::budget::{Budget, Heard, Open, Refill, Trip, said_or};
+use crate::headers::{BUDGETS_MAX, Scope, Told, Unit};
 use crate::request::{Costs, Load};
 use crate::verdict::Reason;
 
@@ -143,15 +143,41 @@ impl Bucket {
     }
 
     /// When a request may go that joins the queue now; `None` if only answers can tell.
-    pub(crate) fn predict(&self, costs: &Costs, now: Moment, credit: Nanos) -> Option<Moment> {
+    pub(crate) fn predict(&self, costs: &Costs, now: Moment, trip: Trip) -> Option<Moment> {
+        self.predict_after(|unit| (costs.of(unit), self.line.waiting.of(unit)), now, trip)
+    }
+
+    /// When the one may go that has so many before it in line; all are taken to cost the same.
+    pub(crate) fn predict_nth(&self, nth: u64, now: Moment, trip: Trip) -> Option<Moment> {
+        let waiting = &self.line.waiting;
+        let cost = |unit| waiting.of(unit) / waiting.requests.max(1);
+        self.predict_after(|unit| (cost(unit), cost(unit).saturating_mul(nth)), now, trip)
+    }
+
+    /// When something may go, by what it costs and what goes before it.
+    fn predict_after(
+        &self,
+        costs: impl Fn(Unit) -> (u64, u64),
+        now: Moment,
+        trip: Trip,
+    ) -> Option<Moment> {
+        let one_by_one = self.knowledge == Knowledge::None || self.is_crowded(now);
+        let requests_before = self.in_flight.requests.saturating_add(costs(Unit::Requests).1);
+        if one_by_one && requests_before > 0 {
+            return None;
+        }
         let mut at = self.block.map_or(now, |block| block.until.max(now));
         for budget in &self.budgets {
-            let unit = budget.unit;
-            let ahead = self.in_flight.of(unit).saturating_add(self.line.waiting.of(unit));
-            at = at.max(budget.predict(costs.of(unit), ahead, now, credit)?);
+            let (cost, before) = costs(budget.unit);
+            let ahead = self.in_flight.of(budget.unit).saturating_add(before);
+            at = at.max(budget.predict(cost, ahead, now, trip)?);
         }
-        let one_by_one = self.knowledge == Knowledge::None || self.is_crowded(now);
-        if one_by_one && self.in_flight.requests > 0 { None } else { Some(at) }
+        Some(at)
+    }
+
+    /// Whether nothing was taken of any budget: the next request begins their windows.
+    pub(crate) fn is_untouched(&self, now: Moment) -> bool {
+        self.in_flight.requests == 0 && self.budgets.iter().all(|budget| budget.is_full(now))
     }
 
     /// Learns what a response says of its budgets, and counts what it does not speak of.

@@ -39,6 +39,15 @@ pub(crate) struct Heard {
     pub(crate) unsaid: Nanos,
 }
 
+/// What is known of round trips.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trip {
+    /// How much sooner than said something may be sent.
+    pub(crate) credit: Nanos,
+    /// How long an answer usually takes.
+    pub(crate) usual: Nanos,
+}
+
 /// Whether something may be taken from a budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Open {
@@ -122,16 +131,10 @@ impl Budget {
     }
 
     /// When `cost` can be taken if `ahead` is taken first; `None` if only answers can tell.
-    pub(crate) fn predict(
-        &self,
-        cost: u64,
-        ahead: u64,
-        now: Moment,
-        credit: Nanos,
-    ) -> Option<Moment> {
+    pub(crate) fn predict(&self, cost: u64, ahead: u64, now: Moment, trip: Trip) -> Option<Moment> {
         match &self.stock {
-            Stock::Window(window) => window.predict(self.limit, cost, ahead, now, credit),
-            Stock::Level(level) => level.predict(self.limit, cost, ahead, credit),
+            Stock::Window(window) => window.predict(self.limit, cost, ahead, now, trip),
+            Stock::Level(level) => level.predict(self.limit, cost, ahead, trip.credit),
             Stock::Places => None,
         }
     }

@@ -8,6 +8,8 @@
 
 use tollgate::{Moment, Nanos};
 
+use crate::budget::Trip;
+
 /// Round trips that must have been seen lately before any credit is given.
 const SAMPLES_MIN: u32 = 16;
 /// With as many as this, what they differ by is all the doubt there is.
@@ -70,6 +72,10 @@ impl Credit {
     /// How much sooner something may be sent.
     pub(crate) const fn given(&self) -> Nanos {
         self.given
+    }
+
+    pub(crate) fn trip(&self) -> Trip {
+        Trip { credit: self.given, usual: self.usual() }
     }
 
     /// How long an answer usually takes; never zero, or who waits for one would ask at once.

@@ -12,7 +12,7 @@
 
 use tollgate::{Moment, Nanos};
 
-use super::{Heard, Open, said_or};
+use super::{Heard, Open, Trip, said_or};
 use crate::headers::Told;
 
 /// How exactly a moment is told by servers of which nothing is known: whole seconds.
@@ -146,9 +146,9 @@ impl Window {
         cost: u64,
         ahead: u64,
         now: Moment,
-        credit: Nanos,
+        trip: Trip,
     ) -> Option<Moment> {
-        let limit = limit?;
+        let (limit, credit) = (limit?, trip.credit);
         let left = self.left(Some(limit), now, credit).unwrap_or(limit);
         let wanted = ahead.saturating_add(cost.min(limit));
         if wanted <= left {
@@ -159,7 +159,11 @@ impl Window {
             Some(end) => end.by.before(credit),
             None => now.after(self.length?),
         };
-        let more = self.length.map_or(0, Nanos::get).saturating_mul(u128::from(resets - 1));
+        // A window begins when its first request is counted, and it is heard of when that is answered.
+        let lag = trip.usual.get().saturating_sub(credit.get());
+        let lag = lag.saturating_add(self.fixed.unwrap_or(Nanos::ZERO).get());
+        let each = self.length.map_or(0, |length| length.get().saturating_add(lag));
+        let more = each.saturating_mul(u128::from(resets - 1));
         Some(first.after(Nanos::new(more)))
     }
 

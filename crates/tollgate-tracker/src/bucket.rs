@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use tollgate::Moment;
 
 use crate::arena::Slot;
-use crate::budget::{Budget, Heard, Open, Refill};
-use crate::headers::{BUDGETS_MAX, Scope, Told};
+use crate::budget::{Budget, Heard, Open, Refill, Trip};
+use crate::headers::{BUDGETS_MAX, Scope, Told, Unit, Wait};
 use crate::length::Length;
 use crate::request::{Costs, Load};
 use crate::verdict::Reason;
@@ -25,6 +25,8 @@ pub(crate) struct Bucket {
     pub(crate) budgets: SmallVec<[Budget; 1]>,
     pub(crate) in_flight: Load,
     pub(crate) block: Option<Block>,
+    /// Until then there are more budgets than are kept: one request at a time.
+    crowded_until: Moment,
     /// Refusals one after the other that did not say for how long.
     pub(crate) strikes: u32,
     pub(crate) line: Line,
@@ -60,8 +62,10 @@ pub(crate) struct Line {
 /// Where a bucket that somebody waits for stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stand {
-    /// Nobody waits, or an answer must come first.
+    /// Nobody waits.
     #[default]
+    Empty,
+    /// An answer must come first.
     Aside,
     /// Its first may go as soon as the limits on everything allow; by the number of its ticket.
     Ready { number: u64, exempt: bool },
@@ -89,6 +93,7 @@ impl Bucket {
             budgets: SmallVec::new(),
             in_flight: Load::default(),
             block: None,
+            crowded_until: Moment::EPOCH,
             strikes: 0,
             line: Line::default(),
         }
@@ -106,6 +111,9 @@ impl Bucket {
             self.block = None;
         }
         match self.knowledge {
+            Knowledge::Told if self.is_crowded(now) && self.in_flight.requests > 0 => {
+                Err(Shut { reason: Reason::InFlight, until: None, budget: None, truly_secs: None })
+            }
             Knowledge::Told => {
                 let is_open = self.has_enough(costs, now, credit);
                 if is_open { Ok(()) } else { self.shut(costs, now, credit).map_or(Ok(()), Err) }
@@ -152,18 +160,41 @@ impl Bucket {
     }
 
     /// When a request may go that joins the queue now; `None` if only answers can tell.
-    pub(crate) fn predict(&self, costs: &Costs, now: Moment, credit: Length) -> Option<Moment> {
+    pub(crate) fn predict(&self, costs: &Costs, now: Moment, trip: Trip) -> Option<Moment> {
+        self.predict_after(|unit| (costs.of(unit), self.line.waiting.of(unit)), now, trip)
+    }
+
+    /// When the one may go that has so many before it in line; all are taken to cost the same.
+    pub(crate) fn predict_nth(&self, nth: u64, now: Moment, trip: Trip) -> Option<Moment> {
+        let waiting = &self.line.waiting;
+        let cost = |unit| waiting.of(unit) / waiting.requests.max(1);
+        self.predict_after(|unit| (cost(unit), cost(unit).saturating_mul(nth)), now, trip)
+    }
+
+    /// When something may go, by what it costs and what goes before it.
+    fn predict_after(
+        &self,
+        costs: impl Fn(Unit) -> (u64, u64),
+        now: Moment,
+        trip: Trip,
+    ) -> Option<Moment> {
+        let one_by_one = self.knowledge == Knowledge::None || self.is_crowded(now);
+        let requests_before = self.in_flight.requests.saturating_add(costs(Unit::Requests).1);
+        if one_by_one && requests_before > 0 {
+            return None;
+        }
         let mut at = self.block.map_or(now, |block| block.until.max(now));
         for budget in &self.budgets {
-            let unit = budget.unit;
-            let ahead = self.in_flight.of(unit).saturating_add(self.line.waiting.of(unit));
-            at = at.max(budget.predict(costs.of(unit), ahead, now, credit)?);
+            let (cost, before) = costs(budget.unit);
+            let ahead = self.in_flight.of(budget.unit).saturating_add(before);
+            at = at.max(budget.predict(cost, ahead, now, trip)?);
         }
-        if self.knowledge == Knowledge::None && self.in_flight.requests > 0 {
-            None
-        } else {
-            Some(at)
-        }
+        Some(at)
+    }
+
+    /// Whether nothing was taken of any budget: the next request begins their windows.
+    pub(crate) fn is_untouched(&self, now: Moment) -> bool {
+        self.in_flight.requests == 0 && self.budgets.iter().all(|budget| budget.is_full(now))
     }
 
     /// Learns what a response says of its budgets, and counts what it does not speak of.
@@ -178,13 +209,12 @@ impl Bucket {
         for told in told.iter().filter(|told| told.remaining.or(told.limit).is_some()) {
             let (cost, in_flight) = (costs.of(told.unit), self.in_flight.of(told.unit));
             let known = self.budgets.iter().position(|budget| budget.is(told));
-            let budget = match known {
-                Some(place) => self.budgets.get_mut(place),
-                None => self.add(told, refill),
-            };
-            if let Some(budget) = budget {
+            let known = known.or_else(|| self.add(told, refill, heard.now));
+            if let Some(budget) = known.and_then(|place| self.budgets.get_mut(place)) {
                 budget.learn(told, cost, in_flight, heard);
                 learnt += 1;
+            } else {
+                self.crowd(told, heard);
             }
         }
         // Mostly a response speaks of all of them.
@@ -197,14 +227,36 @@ impl Bucket {
         }
     }
 
+    /// Makes room for a budget that was not told of before. Where there are [`BUDGETS_MAX`], one
+    /// that is full again makes way; where none is, there is no room.
     #[cold]
-    fn add(&mut self, told: &Told<'_>, refill: Refill) -> Option<&mut Budget> {
-        if self.budgets.len() == BUDGETS_MAX {
-            return None;
-        }
-        self.budgets.push(Budget::new(told, refill));
+    fn add(&mut self, told: &Told<'_>, refill: Refill, now: Moment) -> Option<usize> {
         self.knowledge = Knowledge::Told;
-        self.budgets.last_mut()
+        let budget = Budget::new(told, refill);
+        if self.budgets.len() < BUDGETS_MAX {
+            self.budgets.push(budget);
+            return Some(self.budgets.len() - 1);
+        }
+        let index = self.budgets.iter().position(|budget| budget.is_full(now))?;
+        self.budgets[index] = budget;
+        Some(index)
+    }
+
+    /// There is a budget of which no account can be kept. Until its reset each answer is waited for,
+    /// which tells whether one more may go.
+    #[cold]
+    fn crowd(&mut self, told: &Told<'_>, heard: &Heard) {
+        let length = told.window.unwrap_or(heard.unsaid.into());
+        let wait = told.reset_in.unwrap_or(Wait { length, truly_secs: None });
+        let until = heard.now.after(wait.length);
+        self.crowded_until = self.crowded_until.max(until);
+        if told.remaining == Some(0) {
+            self.block(Block { until, truly_secs: wait.truly_secs, scope: Scope::User });
+        }
+    }
+
+    fn is_crowded(&self, now: Moment) -> bool {
+        self.crowded_until > now
     }
 
     /// The server answered and said nothing of limits.
@@ -217,6 +269,7 @@ impl Bucket {
     /// Forgets what the server said, which now counts anew; what is in flight stays so.
     pub(crate) fn begin_anew(&mut self) {
         self.budgets.clear();
+        self.crowded_until = Moment::EPOCH;
         self.knowledge = Knowledge::None;
     }
 

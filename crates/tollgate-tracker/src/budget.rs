@@ -40,6 +40,15 @@ pub(crate) struct Heard {
     pub(crate) unsaid: Length,
 }
 
+/// What is known of round trips.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trip {
+    /// How much sooner than said something may be sent.
+    pub(crate) credit: Length,
+    /// How long an answer usually takes.
+    pub(crate) usual: Nanos,
+}
+
 /// Whether something may be taken from a budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Open {
@@ -124,16 +133,10 @@ impl Budget {
     }
 
     /// When `cost` can be taken if `ahead` is taken first; `None` if only answers can tell.
-    pub(crate) fn predict(
-        &self,
-        cost: u64,
-        ahead: u64,
-        now: Moment,
-        credit: Length,
-    ) -> Option<Moment> {
+    pub(crate) fn predict(&self, cost: u64, ahead: u64, now: Moment, trip: Trip) -> Option<Moment> {
         match &self.stock {
-            Stock::Window(window) => window.predict(self.limit, cost, ahead, now, credit),
-            Stock::Level(level) => level.predict(self.limit, cost, ahead, credit),
+            Stock::Window(window) => window.predict(self.limit, cost, ahead, now, trip),
+            Stock::Level(level) => level.predict(self.limit, cost, ahead, trip.credit),
             Stock::Places => None,
         }
     }
@@ -145,6 +148,12 @@ impl Budget {
             Stock::Level(level) => level.left(self.limit, now, credit),
             Stock::Places => self.limit,
         }
+    }
+
+    /// Whether forgetting it loses nothing: all of it is there.
+    pub(crate) fn is_full(&self, now: Moment) -> bool {
+        let is_counted = !matches!(self.stock, Stock::Places);
+        is_counted && self.limit.is_some() && self.left(now, Length::ZERO) == self.limit
     }
 
     /// When it is full again, if that was said.

@@ -8,6 +8,7 @@
 
 use tollgate::{Moment, Nanos};
 
+use crate::budget::Trip;
 use crate::length::Length;
 
 /// Round trips that must have been seen lately before any credit is given.
@@ -72,6 +73,10 @@ impl Credit {
     /// How much sooner something may be sent.
     pub(crate) const fn given(&self) -> Length {
         self.given
+    }
+
+    pub(crate) fn trip(&self) -> Trip {
+        Trip { credit: self.given, usual: self.usual() }
     }
 
     /// How long an answer usually takes; never zero, or who waits for one would ask at once.

@@ -13,6 +13,9 @@
 //! a point in seconds since 1970, and from there on a point in milliseconds. Everything else is
 //! told by its shape: `1m30s`, `2026-11-16T10:00:00Z`, `Mon, 16 Nov 2026 10:00:00 GMT`.
 //!
+//! What is called `-Resource` is [`Said::resource`], and no budget's name: of the budgets of several
+//! resources a response tells one.
+//!
 //! What is malformed is ignored, a field at a time; so is what is negative, which some servers
 //! send for a limit that there is not. Where a response says a thing twice, the stricter counts:
 //! the smaller number, the longer wait. Points in time are compared with the response's own

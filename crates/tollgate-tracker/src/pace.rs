@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use tollgate::{Moment, Nanos};
 
+use crate::budget::Trip;
 use crate::length::Length;
 
 /// How many requests may be sent in any window.
@@ -66,19 +67,25 @@ impl Places {
         self.answered.front().map(|&at| self.leaves(at, credit))
     }
 
-    /// When a place is free for somebody who lets `before` others go first.
-    pub(crate) fn predict(&self, before: usize, now: Moment, credit: Length) -> Moment {
-        let free = self.unheld();
-        if before < free {
-            return now;
+    /// When a place is free for somebody who lets `before` others go first, less than there are
+    /// places.
+    pub(crate) fn opens_for(&self, before: usize, now: Moment, trip: Trip) -> Moment {
+        let held = self.answered.len() + self.in_flight;
+        // Who sends anyway may hold more than there are.
+        let leave_first = (before + 1 + held).saturating_sub(self.pace.count as usize);
+        match leave_first.checked_sub(1) {
+            None => now,
+            Some(nth) => match self.answered.get(nth) {
+                Some(&at) => self.leaves(at, trip.credit).max(now),
+                None => now.after(self.cycle(trip)),
+            },
         }
-        let nth = before - free;
-        if let Some(&at) = self.answered.get(nth) {
-            return self.leaves(at, credit).max(now);
-        }
-        // The rest goes when those that go now have held their places for a window, and so on.
-        let rounds = (nth - self.answered.len()) / self.pace.count as usize + 1;
-        now.after(Nanos::new(self.pace.window.get().saturating_mul(rounds as u128)))
+    }
+
+    /// For how long a request usually holds its place.
+    pub(crate) fn cycle(&self, trip: Trip) -> Nanos {
+        let held = self.pace.window.get().saturating_add(trip.usual.get());
+        Nanos::new(held.saturating_sub(self.pace.window.min(trip.credit.into()).get()))
     }
 
     pub(crate) fn take(&mut self) {

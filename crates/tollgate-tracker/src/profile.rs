@@ -131,14 +131,12 @@ impl Profile {
         self.write(request, now, None)
     }
 
-    /// What people call the route.
+    /// What people call the bucket that a request belongs to until the server names it.
     pub(crate) fn describe(&self, request: &Request<'_>, now: Moment) -> String {
         let mut name = String::new();
-        let route = self.write(request, now, Some(&mut name));
-        if route.home != route.key {
-            // It is not the route's own bucket.
-            let shared = if request.group.is_empty() { self.name } else { request.group };
-            shared.clone_into(&mut name);
+        self.write(request, now, Some(&mut name));
+        if name.is_empty() {
+            self.name.clone_into(&mut name);
         }
         name
     }

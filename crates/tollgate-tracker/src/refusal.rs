@@ -60,7 +60,8 @@ pub(crate) fn refusal(
         && spoken.is_none()
         && !said.global
         && said.scope.is_none()
-        && said.bucket.is_none();
+        && said.bucket.is_none()
+        && said.resource.is_none();
     let spoken = spoken.unwrap_or_default();
     let global = said.global || spoken.global || said.scope == Some(Scope::Global);
     let (whom, scope) = match (by_a_proxy, global) {

@@ -5,6 +5,7 @@ mod queue;
 mod sending;
 mod settle;
 mod snapshot;
+mod turn;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use queue::Queues;
 pub use queue::{QUEUE_DEFAULT, WAITERS_MAX};
 pub use settle::UNSAID_MAX;
 pub use snapshot::{Snapshot, State};
+use turn::Forecast;
 
 /// How many buckets are kept; beyond it, those not used for long are forgotten.
 pub const BUCKETS_MAX: usize = 10_000;
@@ -81,6 +83,7 @@ pub struct Tracker {
     buckets: Recent<Bucket>,
     permits: Arena<InFlight>,
     queues: Queues,
+    forecast: Forecast,
 }
 
 /// Where a route leads.
@@ -119,6 +122,7 @@ impl Tracker {
             buckets: Recent::new(BUCKETS_MAX),
             permits: Arena::new(),
             queues: Queues::new(),
+            forecast: Forecast::default(),
         }
     }
 
@@ -147,7 +151,11 @@ impl Tracker {
                 None => Verdict::Limited(self.full(now)),
             };
         }
-        Verdict::Limited(self.strictest(slot, by_bucket, by_all, now))
+        let mut limited = self.strictest(slot, by_bucket, by_all, now);
+        // Who is in flight may leave nothing, and who waits for another bucket may be before it.
+        limited.retry_at = limited.retry_at.max(self.turn(slot, &route, &request.costs));
+        limited.retry_in = limited.retry_at.since(now);
+        Verdict::Limited(limited)
     }
 
     /// A permit for a request that is sent whatever the limits are. What it costs is counted, so
@@ -230,6 +238,7 @@ impl Tracker {
         sent: Moment,
     ) -> Option<Permit> {
         let slot = self.permits.insert(InFlight { route, bucket, sent, costs })?;
+        self.forecast.forget();
         if let Some(bucket) = bucket.and_then(|slot| self.buckets.at_mut(slot)) {
             bucket.in_flight.add(&costs);
         }

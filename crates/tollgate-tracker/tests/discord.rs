@@ -29,15 +29,12 @@ fn where_the_global_limit_binds_it_is_used_and_kept() {
 #[test]
 fn where_each_route_is_limited_each_is_used_and_kept() {
     let places: Vec<_> = (0..ROUTES as u64).map(slow).collect();
-    // Pins and typing of a channel share a bucket, so its budget counts once.
-    let permitted = |place: &Place| place.limit * HOUR_SECS * SECOND / place.window;
-    let total: u64 = places.iter().map(permitted).sum();
-    let shared: u64 = places.iter().skip(3).step_by(8).map(permitted).sum();
+    let permitted = permitted(&places);
     // Each task has four routes, and each route one task.
     let tasks = (0..TASKS).map(|task| Habit::Asks((4 * task..4 * task + 4).collect())).collect();
     let world = an_hour(places, tasks);
     assert_no_refusal(&world);
-    assert_used("routes", world.served.iter().sum(), total - shared, 95);
+    assert_used("routes", world.served.iter().sum(), permitted, 95);
 }
 
 #[test]
@@ -60,16 +57,46 @@ fn where_both_bind_the_slow_routes_have_their_share() {
 
 #[test]
 fn refusals_that_others_cause_stop_only_the_route_and_are_obeyed() {
-    let crowded = 20;
+    let crowded = 24;
     let places = (0..ROUTES as u64).map(|n| {
         let place = slow(n);
         if n < crowded { place.crowded(10) } else { place }
     });
+    let places: Vec<_> = places.collect();
+    let quiet = usize::try_from(crowded).expect("a few");
+    let permitted = permitted(&places[quiet..]);
     let tasks = (0..TASKS).map(|task| Habit::Asks((4 * task..4 * task + 4).collect())).collect();
-    let world = an_hour(places.collect(), tasks);
+    // In this world nothing is sent to a place before its last refusal is over.
+    let world = an_hour(places, tasks);
     let Tally { refused_globally, refused_by_bucket, refused_as_shared, .. } = world.server.tally();
     assert_eq!((refused_globally, refused_by_bucket), (0, 0));
     assert!(refused_as_shared > 100, "{refused_as_shared}");
+    assert_used("other routes", world.served[quiet..].iter().sum(), permitted, 95);
+}
+
+#[test]
+fn refusals_that_others_cause_are_not_taken_for_our_own() {
+    const BANNED_FROM: u64 = 10_000;
+    const BAN_SECS: u64 = 600;
+    let places = (0..ROUTES as u64).map(|n| Place::new(Kind::Members, n, 100, SECOND).crowded(60));
+    let tasks = vec![Habit::Waits((0..ROUTES).collect()); 4 * TASKS];
+    let server = Discord::new(places.collect(), RENAMED_EVERY, 1);
+    let mut world = World::new(server, Network::usual(2), tasks, 3);
+    world.run(BAN_SECS);
+    let Tally { served, refused_as_shared, .. } = world.server.tally();
+    assert!(refused_as_shared > BANNED_FROM, "{refused_as_shared} would have got nobody banned");
+    world.run(BAN_SECS + 60);
+    let since = world.server.tally().served - served;
+    assert!(since > 500, "only {since} were served in the minute after");
+}
+
+/// What places permit in an hour. Pins and typing of a channel share a bucket, so its budget counts
+/// once.
+fn permitted(places: &[Place]) -> u64 {
+    let permitted = |place: &Place| place.limit * HOUR_SECS * SECOND / place.window;
+    let total: u64 = places.iter().map(permitted).sum();
+    let shared: u64 = places.iter().skip(3).step_by(8).map(permitted).sum();
+    total - shared
 }
 
 /// A route that is limited by itself; all of them together need less than the global limit.

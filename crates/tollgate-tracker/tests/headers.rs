@@ -56,6 +56,7 @@ fn written(said: &Said<'_>) -> String {
     let mut lines: Vec<_> = said.budgets.iter().map(budget).collect();
     lines.extend(said.retry_after.map(|wait| format!("retry_after={}", seconds(wait))));
     lines.extend(said.bucket.map(|bucket| format!("bucket {bucket:?}")));
+    lines.extend(said.resource.map(|resource| format!("resource {resource:?}")));
     lines.extend(said.scope.map(|scope| match scope {
         Scope::User => "scope user".to_owned(),
         Scope::Global => "scope global".to_owned(),

@@ -8,6 +8,8 @@ use tollgate_tracker::{Profile, Reason, Request, Response, Tracker, Verdict};
 static ALLOCATOR: Counting = Counting;
 
 const SECOND: u64 = 1_000_000_000;
+/// What a tracker expects before it has seen any.
+const ROUND_TRIP: u64 = SECOND / 10;
 const FIELDS: [(&str, &[u8]); 5] = [
     ("x-ratelimit-limit", b"5"),
     ("x-ratelimit-remaining", b"0"),
@@ -29,13 +31,18 @@ fn the_count_sees_an_allocation() {
 fn a_million_beyond_the_queue_are_refused_without_memory_and_with_the_truth() {
     let mut tracker = Tracker::new(Profile::discord()).with_queue(1_000);
     let request = Request::new("POST", "/channels/1/messages");
-    let Verdict::Clear(permit) = tracker.limited(&request, at(1)) else { panic!("unknown") };
+    let sent = at(SECOND - ROUND_TRIP);
+    let Verdict::Clear(permit) = tracker.limited(&request, sent) else { panic!("unknown") };
     tracker.track(permit, Response { status: 200, fields: FIELDS, body: None }, at(SECOND));
     for _ in 0..1_000 {
         tracker.join(&request, Moment::MAX, at(SECOND)).expect("there is room");
     }
-    // A thousand before it, five at a time, ten seconds each; a millisecond is for the rounding.
-    let turn = at(SECOND + 1_000_000 + (10 + 1_000 / 5 * 10) * SECOND);
+    // A thousand before it, five at a time, ten seconds and a round trip each; a millisecond is for
+    // the rounding.
+    let window = 10 * SECOND + 1_000_000;
+    let turn = at(SECOND + window + 1_000 / 5 * (window + ROUND_TRIP));
+    // The first that asks has the turns of all played through.
+    tracker.join(&request, Moment::MAX, at(SECOND)).expect_err("it is full");
     let count = during(|| {
         for n in 0..1_000_000 {
             let refused = tracker.join(&request, Moment::MAX, at(SECOND + n)).expect_err("full");

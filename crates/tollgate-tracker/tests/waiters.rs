@@ -9,6 +9,8 @@ use tollgate_tracker::{Permit, Reason, Request, Response, Ticket, Tracker, Verdi
 
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLI;
+/// What a tracker expects before it has seen any.
+const ROUND_TRIP: u64 = 100 * MILLI;
 const REQUEST: Request<'static> = Request {
     method: "POST",
     path: "/channels/1/messages",
@@ -130,17 +132,19 @@ fn a_crowded_bucket_does_not_hold_up_another_and_both_share_the_pace() {
 fn who_comes_to_a_full_queue_hears_when_its_turn_would_be() {
     let (limit, window) = (5, 10 * SECOND);
     let mut tracker = Tracker::new(unpaced()).with_queue(7);
-    let Verdict::Clear(probe) = tracker.limited(&REQUEST, at(1)) else { panic!("unknown") };
+    let sent = at(SECOND - ROUND_TRIP);
+    let Verdict::Clear(probe) = tracker.limited(&REQUEST, sent) else { panic!("unknown") };
     answer(&mut tracker, probe, 0, limit, window, SECOND);
     for _ in 0..7 {
         tracker.join(&REQUEST, Moment::MAX, at(SECOND)).expect("there is room");
     }
     let refused = tracker.join(&REQUEST, Moment::MAX, at(2 * SECOND)).expect_err("it is full");
     assert_eq!(refused.reason, Reason::QueueFull);
-    // Five go at the first reset, two at the second, and so would the next. A millisecond is for
-    // the rounding.
-    assert_eq!(refused.retry_at, at(SECOND + 2 * window + MILLI));
-    assert_eq!(refused.retry_in, Nanos::new((2 * window + MILLI - SECOND).into()));
+    // Five go at the first reset, two at the second, and so would the next. The second window begins
+    // when the first of the five is counted. A millisecond each is for the rounding.
+    let lag = ROUND_TRIP + MILLI;
+    assert_eq!(refused.retry_at, at(SECOND + 2 * window + MILLI + lag));
+    assert_eq!(refused.retry_in, Nanos::new((2 * window + MILLI + lag - SECOND).into()));
 
     let too_late = at(SECOND + 2 * window);
     tracker.release(refused.retry_at);

@@ -12,12 +12,13 @@
 
 use tollgate::{Moment, Nanos};
 
-use super::{Heard, Open};
+use super::{Heard, Open, Trip};
 use crate::headers::{Told, Wait};
 use crate::length::Length;
 
+const SECOND: Length = Length::from_nanos(1_000_000_000);
 /// How exactly a moment is told by servers of which nothing is known: whole seconds.
-const PRECISION_UNKNOWN: Length = Length::from_nanos(1_000_000_000);
+const PRECISION_UNKNOWN: Length = SECOND;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
@@ -152,9 +153,9 @@ impl Window {
         cost: u64,
         ahead: u64,
         now: Moment,
-        credit: Length,
+        trip: Trip,
     ) -> Option<Moment> {
-        let limit = limit?;
+        let (limit, credit) = (limit?, trip.credit);
         let left = self.left(Some(limit), now, credit).unwrap_or(limit);
         let wanted = ahead.saturating_add(cost.min(limit));
         if wanted <= left {
@@ -165,10 +166,11 @@ impl Window {
             Some(end) => end.by.before(credit.into()),
             None => now.after(self.length?.into()),
         };
-        let more = self
-            .length
-            .map_or(0, |length| Nanos::from(length).get())
-            .saturating_mul(u128::from(resets - 1));
+        // A window begins when its first request is counted, and it is heard of when that is answered.
+        let lag = trip.usual.get().saturating_sub(Nanos::from(credit).get());
+        let lag = lag.saturating_add(Nanos::from(self.rounding()).get());
+        let each = self.length.map_or(0, |length| Nanos::from(length).get().saturating_add(lag));
+        let more = each.saturating_mul(u128::from(resets - 1));
         Some(first.after(Nanos::new(more)))
     }
 
@@ -218,10 +220,9 @@ impl Window {
             Some(Wait { length, truly_secs }) => (length, truly_secs),
             None => (self.length.unwrap_or(heard.unsaid).into(), None),
         };
-        let rounding = self.fixed.unwrap_or(Length::ZERO);
         End {
             from: heard.sent.after(length),
-            by: heard.now.after(length).after(rounding.into()),
+            by: heard.now.after(length).after(self.rounding().into()),
             is_told: told.reset_in.is_some(),
             truly_secs,
         }
@@ -235,6 +236,12 @@ impl Window {
         let is_same = self.fixed.is_some() && now < known.from && end.by >= known.from;
         let earlier = end.by < known.by;
         if is_same == earlier { End { from, ..end } } else { End { from, ..known } }
+    }
+
+    /// By how much an end may be told too early. Whole seconds are points that are counted from the
+    /// second of the response, which is never too early; what is finer may be rounded down.
+    fn rounding(&self) -> Length {
+        self.fixed.filter(|precision| *precision < SECOND).unwrap_or(Length::ZERO)
     }
 
     fn precision(&self) -> Length {

@@ -11,6 +11,7 @@ pub(super) enum Field {
     /// What the one budget of a dialect with one is called.
     Name,
     Bucket,
+    Resource,
     Global,
     Scope,
     RetryAfter,
@@ -157,7 +158,7 @@ fn of_suffix(suffix: &str) -> Option<Field> {
         5 if is(suffix, "scope") => Some(Field::Scope),
         6 if is(suffix, "bucket") => Some(Field::Bucket),
         6 if is(suffix, "global") => Some(Field::Global),
-        8 if is(suffix, "resource") => Some(Field::Name),
+        8 if is(suffix, "resource") => Some(Field::Resource),
         11 if is(suffix, "retry-after") => Some(Field::RetryAfter),
         _ => by_group(suffix),
     }

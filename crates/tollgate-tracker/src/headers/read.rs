@@ -66,6 +66,7 @@ struct Reader<'h> {
     drafts: Drafts<'h>,
     name: Option<&'h str>,
     bucket: Option<&'h str>,
+    resource: Option<&'h str>,
     scope: Option<Scope>,
     is_global: bool,
     retry_in: Option<Span>,
@@ -115,6 +116,7 @@ impl<'h> Reader<'h> {
             Field::Of(group, part) => self.drafts.of(group).hear(part, value),
             Field::Name => self.name = self.name.or(read_name(value)),
             Field::Bucket => self.bucket = self.bucket.or(read_name(value)),
+            Field::Resource => self.resource = self.resource.or(read_name(value)),
             Field::Global => self.is_global |= value.eq_ignore_ascii_case(b"true"),
             Field::Scope => self.scope = self.scope.or(read_scope(value)),
             Field::RetryAfter => match span::read_wait(value, SECOND) {
@@ -151,6 +153,7 @@ impl<'h> Reader<'h> {
         said.retry_after = self.retry_after(start);
         self.drafts.tell(start, &mut said.budgets);
         (said.bucket, said.global, said.scope) = (self.bucket, self.is_global, self.scope);
+        said.resource = self.resource;
     }
 
     #[cold]

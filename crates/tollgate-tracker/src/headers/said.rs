@@ -3,7 +3,10 @@
 use smallvec::SmallVec;
 use tollgate::Nanos;
 
-/// How many budgets are read from one response; the rest is ignored.
+/// How many budgets are read from one response, and kept of one bucket. Of a longer list the
+/// strictest are read. Where a bucket turns out to have more, those that are full make way; and if
+/// none is, then only one request is sent at a time until the reset of those not kept, and none
+/// once nothing is left of one of them.
 pub const BUDGETS_MAX: usize = 16;
 /// The longest that anybody is told to wait. What a response says beyond it is kept, as text for
 /// a person, in [`Wait::truly_secs`].
@@ -18,6 +21,9 @@ pub struct Said<'h> {
     pub retry_after: Option<Wait>,
     /// What the server calls the bucket: `X-RateLimit-Bucket`.
     pub bucket: Option<&'h str>,
+    /// Which of the server's resources it counts against: `X-RateLimit-Resource`. Like the name of a
+    /// bucket, but the server never gives another name to the same budget.
+    pub resource: Option<&'h str>,
     /// `X-RateLimit-Global`: the fields are about the limit on all requests.
     pub global: bool,
     /// `X-RateLimit-Scope`.

@@ -3,6 +3,7 @@
 use tollgate::{Moment, Nanos};
 
 use super::{Pace, Places};
+use crate::budget::Trip;
 use crate::length::Length;
 
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -38,6 +39,13 @@ fn those_who_wait_are_told_the_window_in_which_it_is_their_turn() {
     let mut places = Places::new(Pace { count: 2, window: SECOND });
     places.take();
     places.answer(at_ms(500));
-    let turns = [0, 1, 2].map(|before| places.predict(before, at_ms(600), Length::ZERO));
-    assert_eq!(turns, [at_ms(600), at_ms(1_500), at_ms(1_600)]);
+    let trip = Trip { credit: Length::ZERO, usual: Nanos::new(50_000_000) };
+    let turns = |places: &Places| [0, 1].map(|before| places.opens_for(before, at_ms(600), trip));
+    assert_eq!(turns(&places), [at_ms(600), at_ms(1_500)]);
+    // One is in flight: it holds its place until a window after its answer.
+    places.take();
+    assert_eq!(turns(&places), [at_ms(1_500), at_ms(1_650)]);
+    // One more is there than there are places: somebody did not ask.
+    places.take();
+    assert_eq!(turns(&places), [at_ms(1_650), at_ms(1_650)]);
 }

@@ -1,8 +1,13 @@
-//! GitHub: one budget for most, others for searching and for GraphQL, and limits it does not tell.
+//! GitHub: one budget for most, others for searching, for GraphQL and for some more, and limits it
+//! does not tell.
+//!
+//! Which of its resources a request counts against is told with every answer. Those that are
+//! documented are expected before, so that nothing goes on another's account even once; a route that
+//! is answered with another name leaves for it.
 
 use tollgate::Nanos;
 
-use super::{Body, Profile, Refill, RouteWriter};
+use super::{Body, Profile, Refill, RouteWriter, Segments, is_identifier};
 use crate::request::Request;
 
 pub(super) const PROFILE: Profile = Profile {
@@ -17,15 +22,57 @@ pub(super) const PROFILE: Profile = Profile {
     invalid: None,
 };
 
+/// The parts of a path that tell routes apart. Below there are names of people's own things.
+const PARTS_MAX: usize = 5;
+
 fn route(request: &Request<'_>, route: &mut RouteWriter<'_>) {
-    let mut segments = super::segments(request.path).peekable();
+    let mut parts = [""; PARTS_MAX];
+    let count = template(super::segments(request.path), &mut parts);
+    let parts = &parts[..count];
+    route.resource(resource(request.method, parts));
+    route.piece(request.method);
+    for part in parts {
+        route.piece(part);
+    }
+}
+
+/// The first parts of a path, without what the names of things are in; how many there are.
+fn template<'p>(segments: Segments<'p>, parts: &mut [&'p str; PARTS_MAX]) -> usize {
+    let mut segments = segments.peekable();
     // Where it runs on somebody's own machines, the API is below a path of its own.
     let _ = segments.next_if_eq(&"api");
     let _ = segments.next_if_eq(&"v3");
-    route.piece(match (segments.next(), segments.next()) {
-        (Some("search"), Some("code")) => "code_search",
-        (Some("search"), _) => "search",
-        (Some("graphql"), _) => "graphql",
+    let Some(root) = segments.next() else { return 0 };
+    let names = match root {
+        "repos" | "networks" => 2,
+        "users" | "orgs" | "enterprises" | "app-manifests" | "gists" => 1,
+        _ => 0,
+    };
+    parts[0] = root;
+    let mut count = 1;
+    for (place, part) in parts[1..].iter_mut().zip(segments.skip(names)) {
+        *place = if is_identifier(part) { ":id" } else { part };
+        count += 1;
+    }
+    count
+}
+
+/// What GitHub calls the resource, by its documentation.
+fn resource(method: &str, parts: &[&str]) -> &'static str {
+    match parts {
+        ["search", "code", ..] => "code_search",
+        ["search", ..] => "search",
+        ["graphql", ..] => "graphql",
+        ["scim", ..] => "scim",
+        ["app-manifests", "conversions"] => "integration_manifest",
+        ["enterprises" | "orgs", "audit-log", ..] => "audit_log",
+        ["repos", "dependency-graph", "snapshots"] => "dependency_snapshots",
+        ["repos", "dependency-graph", "sbom"] => "dependency_sbom",
+        ["repos", "code-scanning", "sarifs"] if method == "POST" => "code_scanning_upload",
+        ["repos", "code-scanning", "alerts", _, "autofix"] => "code_scanning_autofix",
+        ["repos" | "orgs" | "enterprises", "actions", "runners", "registration-token"] => {
+            "actions_runner_registration"
+        }
         _ => "core",
-    });
+    }
 }

@@ -71,10 +71,20 @@ impl<'n> RouteWriter<'n> {
         self.write(":token");
     }
 
-    /// All that have the same pieces up to here share a budget until the server names others.
+    /// All that have the same pieces up to here share a budget until the server names others, and
+    /// what people call it ends here.
     /// Without it each route has its own.
     pub fn shares(&mut self) {
         self.home = Some(self.key);
+        self.name = None;
+    }
+
+    /// All of the same majors and this name share a budget, the one that the server most likely
+    /// calls so. One that it calls otherwise leaves alone. To be called after all majors.
+    pub fn resource(&mut self, name: &str) {
+        self.home = Some(hash(self.major, name.as_bytes()));
+        self.write(name);
+        self.name = None;
     }
 
     /// The limit on all requests does not count it.

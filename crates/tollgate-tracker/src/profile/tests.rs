@@ -122,11 +122,28 @@ fn any_api_has_one_budget_until_it_names_more() {
 #[test]
 fn github_searches_on_other_budgets() {
     let github = Profile::github();
+    let home = |text| route(&github, text).home;
+    assert_eq!(home("GET /repos/a/b"), home("POST /repos/c/d/issues"));
+    assert_eq!(home("GET /api/v3/search/users"), home("GET /search/issues?q=x"));
+    assert_ne!(home("GET /search/code"), home("GET /search/issues"));
+    assert_ne!(home("POST /graphql"), home("GET /user"));
+    assert_ne!(home("GET /repos/a/b/dependency-graph/sbom"), home("GET /repos/a/b"));
+    assert_eq!(home("POST /graphql"), route(&github, "GET /user").named("graphql"));
+    assert_eq!(name(&github, "GET /repos/a/b"), "core");
+    let grouped = Request { group: "account", ..Request::new("GET", "/user") };
+    assert_eq!(github.describe(&grouped, NOW), "account/core");
+    assert_eq!(github.route(&grouped, NOW).home, github.route(&grouped, NOW).named("core"));
+}
+
+#[test]
+fn githubs_routes_differ_by_what_is_asked_for_and_not_of_whom() {
+    let github = Profile::github();
     let key = |text| route(&github, text).key;
-    assert_eq!(key("GET /repos/a/b"), key("POST /repos/c/d/issues"));
-    assert_eq!(key("GET /api/v3/search/users"), key("GET /search/issues?q=x"));
-    assert_ne!(key("GET /search/code"), key("GET /search/issues"));
-    assert_ne!(key("POST /graphql"), key("GET /user"));
+    assert_eq!(key("GET /repos/a/b/issues/1"), key("GET /api/v3/repos/c/d/issues/2?x=1"));
+    assert_eq!(key("GET /users/a/repos"), key("GET /users/b/repos"));
+    assert_ne!(key("GET /repos/a/b/issues"), key("POST /repos/a/b/issues"));
+    assert_ne!(key("GET /repos/a/b/issues"), key("GET /repos/a/b/pulls"));
+    assert_ne!(key("GET /orgs/a/repos"), key("GET /users/a/repos"));
 }
 
 #[test]

@@ -6,6 +6,9 @@
 //! share it come along, with all that is in flight and all who wait: the server counts them under
 //! the new name. A route that does not belong there says so in its next response and then leaves
 //! alone.
+//!
+//! The name of a resource is for ever. A route that is answered with another one leaves alone, and
+//! what is known of the one before stays with whoever else uses it.
 
 use std::sync::Arc;
 
@@ -14,41 +17,55 @@ use tollgate::Moment;
 use super::{InFlight, Lead, Tracker};
 use crate::arena::Slot;
 use crate::bucket::Bucket;
+use crate::headers::Said;
 use crate::profile::Route;
+
+/// What a server calls the bucket of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Name<'h> {
+    text: &'h str,
+    /// Whether the server may call the same bucket otherwise some day.
+    changes: bool,
+}
+
+impl<'h> Name<'h> {
+    /// The name in a response, if there is one.
+    pub(super) fn of(said: &Said<'h>) -> Option<Self> {
+        let resource = || said.resource.map(|text| Self { text, changes: false });
+        said.bucket.map(|text| Self { text, changes: true }).or_else(resource)
+    }
+}
 
 impl Tracker {
     /// Follows the server's name for the bucket of a settled request. Whether what the response
     /// says is about the bucket that the request belongs to now.
-    pub(super) fn follow(&mut self, settled: &mut InFlight, name: &str, now: Moment) -> bool {
+    pub(super) fn follow(&mut self, settled: &mut InFlight, name: Name<'_>, now: Moment) -> bool {
         let Some(from) = settled.bucket else { return false };
         let Some(bucket) = self.buckets.at(from) else { return false };
         let route = settled.route;
-        let key = route.named(name);
+        let key = route.named(name.text);
         if bucket.named == Some(key) {
             self.confirm(&route, key);
             return true;
         }
-        if bucket.named.is_some() && settled.sent < bucket.named_at {
+        if name.changes && bucket.named.is_some() && settled.sent < bucket.named_at {
             // It was perhaps counted before the bucket had the name it has now.
             return false;
         }
         let lead = self.routes.find(route.key).and_then(|slot| self.routes.at(slot)).copied();
-        let all = match lead {
-            Some(lead) => lead.confirmed == bucket.named,
-            // The route has no bucket of its own yet, and leaves the one that all share.
-            None => false,
-        };
+        // A route that has no bucket of its own yet leaves the one that all share alone.
+        let all = lead.is_some_and(|lead| lead.confirmed == bucket.named)
+            && (name.changes || bucket.named.is_none());
         let target = self.buckets.find(key);
         match target {
-            None if all => self.rename(from, key, name, now),
+            None if all => self.rename(from, key, name.text, now),
+            // It was found where the profile expects the name.
+            Some(slot) if slot == from => self.baptize(from, key, now),
             _ => {
-                let label = label(name, &bucket.name);
+                let label = label(name.text, &bucket.name);
                 let to = target.or_else(|| self.add_bucket(key, Bucket::new(label), now));
                 let Some(to) = to else { return false };
-                if let Some(bucket) = self.buckets.at_mut(to).filter(|b| b.named.is_none()) {
-                    bucket.named = Some(key);
-                    bucket.named_at = now;
-                }
+                self.baptize(to, key, now);
                 self.move_to(route.key, all, from, to, now);
                 settled.bucket = Some(to);
                 self.restand(Some(from), now);
@@ -63,6 +80,13 @@ impl Tracker {
         let lead = known.or_else(|| self.routes.find(route.key));
         if let Some(lead) = lead.and_then(|lead| self.routes.at_mut(lead)) {
             lead.confirmed = Some(key);
+        }
+    }
+
+    fn baptize(&mut self, slot: Slot, key: u64, now: Moment) {
+        if let Some(bucket) = self.buckets.at_mut(slot).filter(|bucket| bucket.named.is_none()) {
+            bucket.named = Some(key);
+            bucket.named_at = now;
         }
     }
 

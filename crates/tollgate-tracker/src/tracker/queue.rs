@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use tollgate::Moment;
 
-use super::{ShutToAll, Tracker};
+use super::Tracker;
 use crate::arena::{Arena, Slot};
 use crate::bucket::{Bucket, Shut, Stand};
 use crate::profile::Route;
@@ -26,9 +26,11 @@ pub(super) struct Queues {
     waiters: Arena<Waiter>,
     /// Buckets whose first may go if the limits on everything allow: those that are counted, and
     /// those that are exempt.
-    counted: BTreeSet<(u64, Slot)>,
+    paced: BTreeSet<(u64, Slot)>,
     exempt: BTreeSet<(u64, Slot)>,
     timed: BTreeSet<(Moment, Slot)>,
+    /// Buckets that wait for an answer.
+    aside: BTreeSet<Slot>,
     next_number: u64,
     pub(super) max: usize,
 }
@@ -47,9 +49,10 @@ impl Queues {
     pub(super) fn new() -> Self {
         Self {
             waiters: Arena::new(),
-            counted: BTreeSet::new(),
+            paced: BTreeSet::new(),
             exempt: BTreeSet::new(),
             timed: BTreeSet::new(),
+            aside: BTreeSet::new(),
             next_number: 0,
             max: QUEUE_DEFAULT,
         }
@@ -67,7 +70,25 @@ impl Queues {
 
     /// Whether somebody of another bucket is waiting for the same limits on everything.
     pub(super) fn is_before(&self, route: &Route) -> bool {
-        !if route.exempt { &self.exempt } else { &self.counted }.is_empty()
+        !if route.exempt { &self.exempt } else { &self.paced }.is_empty()
+    }
+
+    /// All buckets that somebody waits for, but for those whose first is known to be exempt.
+    pub(super) fn lines(&self) -> impl Iterator<Item = Slot> {
+        let ready = self.paced.iter().map(|&(_, slot)| slot);
+        let timed = self.timed.iter().map(|&(_, slot)| slot);
+        ready.chain(timed).chain(self.aside.iter().copied())
+    }
+
+    /// The number of a ticket that the limit on all requests counts.
+    pub(super) fn counted(&self, slot: Slot) -> Option<(Slot, u64)> {
+        let waiter = self.waiters.at(slot)?;
+        (!waiter.route.exempt).then_some((slot, waiter.number))
+    }
+
+    /// The same of who is next in its line.
+    pub(super) fn next_counted(&self, slot: Slot) -> Option<(Slot, u64)> {
+        self.counted(self.waiters.at(slot)?.after?)
     }
 
     /// Where a ticket stands in line, and for what.
@@ -76,7 +97,7 @@ impl Queues {
     }
 
     fn ready(&mut self, exempt: bool) -> &mut BTreeSet<(u64, Slot)> {
-        if exempt { &mut self.exempt } else { &mut self.counted }
+        if exempt { &mut self.exempt } else { &mut self.paced }
     }
 
     /// Puts a waiter into the line of its bucket, behind all that came before it.
@@ -146,11 +167,16 @@ impl Tracker {
         if is_full || self.queues.len() >= WAITERS_MAX {
             return Err(self.behind(slot, &route, &request.costs, Reason::QueueFull));
         }
-        if self.turn(slot, &route, &request.costs) > deadline {
+        let in_bucket = self.turn_in_bucket(slot, &route, &request.costs);
+        if deadline < Moment::MAX && self.turn(slot, &route, &request.costs) > deadline {
             return Err(self.behind(slot, &route, &request.costs, Reason::Deadline));
         }
+        let is_foreseen = self.forecast.is_true();
         let number = self.queues.number();
         let ticket = self.stand(number, route, request.costs, slot, now);
+        if is_foreseen && ticket.is_some() {
+            self.foresee_one_more(&route, in_bucket);
+        }
         ticket.ok_or_else(|| self.full(now))
     }
 
@@ -224,10 +250,11 @@ impl Tracker {
     /// Finds anew where a bucket stands after something about it has changed.
     #[inline]
     pub(super) fn restand(&mut self, slot: Option<Slot>, now: Moment) {
+        self.forecast.forget();
         let Some(slot) = slot else { return };
         let Some(bucket) = self.buckets.at_mut(slot) else { return };
         // Mostly nobody waits.
-        if bucket.line.first.is_some() || bucket.line.stand != Stand::Aside {
+        if bucket.line.first.is_some() || bucket.line.stand != Stand::Empty {
             self.restand_line(slot, now);
         }
     }
@@ -235,7 +262,10 @@ impl Tracker {
     fn restand_line(&mut self, slot: Slot, now: Moment) {
         let Some(bucket) = self.buckets.at_mut(slot) else { return };
         match std::mem::take(&mut bucket.line.stand) {
-            Stand::Aside => {}
+            Stand::Empty => {}
+            Stand::Aside => {
+                self.queues.aside.remove(&slot);
+            }
             Stand::Timed(at) => {
                 self.queues.timed.remove(&(at, slot));
             }
@@ -255,7 +285,10 @@ impl Tracker {
                 self.queues.timed.insert((at, slot));
                 Stand::Timed(at)
             }
-            Err(_) => Stand::Aside,
+            Err(_) => {
+                self.queues.aside.insert(slot);
+                Stand::Aside
+            }
         };
     }
 
@@ -285,36 +318,6 @@ impl Tracker {
         }
         self.restand(Some(from), now);
         self.restand(Some(to), now);
-    }
-
-    /// When it would be the turn of a request that joined now.
-    pub(super) fn turn(&mut self, slot: Slot, route: &Route, costs: &Costs) -> Moment {
-        let (now, credit) = (self.now, self.credit.given());
-        let answered = now.after(self.credit.usual());
-        let Some(bucket) = self.buckets.at(slot) else { return answered };
-        let mut turn = bucket.predict(costs, now, credit).unwrap_or(answered);
-        let own = usize::try_from(bucket.line.waiting.requests).unwrap_or(usize::MAX);
-        if let Err(ShutToAll { until: Some(until), .. }) = self.shut_to_all(route.exempt, now) {
-            turn = turn.max(until);
-        }
-        if let Some(places) = self.places.as_ref().filter(|_| !route.exempt) {
-            let before = own.saturating_add(self.queues.counted.len());
-            turn = turn.max(places.predict(before, now, credit));
-        }
-        turn
-    }
-
-    /// Why a request may not go before, or join, those who wait.
-    pub(super) fn behind(
-        &mut self,
-        slot: Slot,
-        route: &Route,
-        costs: &Costs,
-        reason: Reason,
-    ) -> Limited {
-        let turn = self.turn(slot, route, costs);
-        let shut = Shut { reason, until: Some(turn), budget: None, truly_secs: None };
-        self.by_bucket(slot, &shut, turn)
     }
 
     /// The bucket whose first has waited longest of all that may go.

@@ -2,6 +2,7 @@
 
 use tollgate::{Moment, Nanos};
 
+use super::naming::Name;
 use super::{InFlight, Tracker, doubled};
 use crate::bucket::Block;
 use crate::budget::Heard;
@@ -41,7 +42,7 @@ impl Tracker {
         self.count_invalid(status, said, now);
 
         let mut is_current = true;
-        if let Some(name) = said.bucket {
+        if let Some(name) = Name::of(said) {
             is_current = self.follow(&mut settled, name, now);
         }
         let heard = self.heard(&settled, now);
@@ -52,7 +53,9 @@ impl Tracker {
             }
             // A server that failed had perhaps no time to speak of limits.
             if status < 500 && refusal.is_none() {
-                bucket.is_free();
+                if is_current {
+                    bucket.is_free();
+                }
                 bucket.strikes = 0;
             }
         }

@@ -31,6 +31,8 @@ pub(crate) struct World {
     flights: HashMap<u64, Flight>,
     tickets: HashMap<Ticket, (usize, usize)>,
     wake: Option<u64>,
+    /// Until when a refusal that was heard stops each place.
+    stopped: Vec<u64>,
     /// How often each place was asked for successfully.
     pub(crate) served: Vec<u64>,
     /// From when on `served` counts.
@@ -65,6 +67,7 @@ impl World {
             flights: HashMap::new(),
             tickets: HashMap::new(),
             wake: None,
+            stopped: counts.clone(),
             served: counts,
             count_from: 0,
             tasks,
@@ -132,6 +135,7 @@ impl World {
     }
 
     fn send(&mut self, task: usize, place: usize, permit: Permit, at: u64) {
+        assert!(at >= self.stopped[place], "sent while {place} was told to wait");
         self.serial += 1;
         let flight = self.serial;
         self.flights.insert(flight, Flight { task, place, permit, reply: None });
@@ -151,6 +155,11 @@ impl World {
         let reply = reply.expect("it was answered");
         let fields = reply.fields.iter().map(|(name, value)| (*name, value.as_bytes()));
         let body = Some(reply.body.as_bytes());
+        if reply.status == 429 {
+            let wait = reply.fields.iter().find(|(name, _)| *name == "retry-after");
+            let wait = wait.and_then(|(_, secs)| secs.parse::<u64>().ok()).expect("it says so");
+            self.stopped[place] = at + wait * SECOND;
+        }
         let response = Response { status: reply.status, fields, body };
         self.tracker.track(permit, response, Moment::from_nanos(at));
         if reply.status == 200 && at >= self.count_from {

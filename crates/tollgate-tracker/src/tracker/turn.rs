@@ -25,7 +25,7 @@ use crate::verdict::{Limited, Reason};
 
 /// How many of those who wait are played through. The rest is taken to go as quickly as the limit
 /// on all requests lets them.
-const PLAYED_MAX: usize = 4_096;
+const PLAYED_MAX: usize = 1_024;
 
 /// What those who wait will leave over of the limit on all requests.
 #[derive(Clone, Debug, Default)]

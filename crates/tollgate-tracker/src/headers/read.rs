@@ -113,6 +113,7 @@ impl<'h> Reader<'h> {
         // What was left when a cache stored the response says nothing of what is left now. An age
         // of zero is what caches add to responses that they have just fetched.
         if self.is_cached {
+            said.cached = true;
             return;
         }
         policies::read_limit(&self.limits, &mut self.drafts);

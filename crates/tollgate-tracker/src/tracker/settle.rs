@@ -55,7 +55,7 @@ impl Tracker {
             }
             // A server that failed had perhaps no time to speak of limits.
             if status < 500 && refusal.is_none() {
-                if subject == Subject::This {
+                if subject == Subject::This && !said.cached {
                     bucket.is_free();
                 }
                 bucket.strikes = 0;

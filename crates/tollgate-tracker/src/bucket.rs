@@ -18,6 +18,8 @@ pub(crate) struct Bucket {
     pub(crate) name: Arc<str>,
     /// The key under which it is known, once the server has named it.
     pub(crate) named: Option<u64>,
+    /// The same of the name before, if there was one.
+    pub(crate) was_named: Option<u64>,
     /// When it got that name. Responses to requests sent before may speak of another.
     pub(crate) named_at: Moment,
     knowledge: Knowledge,
@@ -88,6 +90,7 @@ impl Bucket {
         Self {
             name,
             named: None,
+            was_named: None,
             named_at: Moment::EPOCH,
             knowledge: Knowledge::None,
             budgets: SmallVec::new(),
@@ -223,6 +226,17 @@ impl Bucket {
                 if !told.iter().any(|told| budget.is(told)) {
                     budget.spend(costs.of(budget.unit), heard);
                 }
+            }
+        }
+    }
+
+    /// Learns what a response says that may speak of this bucket, or of another.
+    pub(crate) fn doubt(&mut self, told: &[Told<'_>], costs: &Costs, heard: &Heard) {
+        for budget in &mut self.budgets {
+            let cost = costs.of(budget.unit);
+            match told.iter().find(|told| budget.is(told)) {
+                Some(told) => budget.doubt(told, cost, heard),
+                None => budget.spend(cost, heard),
             }
         }
     }

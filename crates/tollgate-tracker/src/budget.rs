@@ -112,6 +112,14 @@ impl Budget {
         self.limit = known;
     }
 
+    /// Learns what a response says that may speak of another budget of that name.
+    pub(crate) fn doubt(&mut self, told: &Told<'_>, cost: u64, heard: &Heard) {
+        match &mut self.stock {
+            Stock::Window(window) => window.doubt(told, self.limit, cost, heard),
+            Stock::Level(_) | Stock::Places => self.spend(cost, heard),
+        }
+    }
+
     /// A request was counted, or may have been, and its response says nothing of this budget.
     pub(crate) fn spend(&mut self, cost: u64, heard: &Heard) {
         match &mut self.stock {

@@ -63,6 +63,7 @@ fn written(said: &Said<'_>) -> String {
         Scope::Shared => "scope shared".to_owned(),
     }));
     lines.extend(said.global.then(|| "global".to_owned()));
+    lines.extend(said.cached.then(|| "cached".to_owned()));
     lines.join("\n")
 }
 

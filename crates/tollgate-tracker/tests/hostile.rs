@@ -89,6 +89,7 @@ fn said(random: &mut Random) -> Said<'static> {
         bucket: random.chance(1, 2).then(|| random.pick(&["a", "b", "", "\u{0}"])),
         resource: random.chance(1, 4).then(|| random.pick(&["a", "c", ""])),
         global: random.chance(1, 10),
+        cached: random.chance(1, 10),
         scope: random.pick(&[None, Some(Scope::User), Some(Scope::Global), Some(Scope::Shared)]),
     }
 }

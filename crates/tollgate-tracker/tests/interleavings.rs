@@ -1,5 +1,9 @@
 //! A million short lives of a tracker: whatever happens in whatever order, no permit is leaked,
 //! stuck or minted, and nobody who waits is forgotten.
+//!
+//! Two routes share a bucket, which nobody knows before the server says so; each bucket has two
+//! budgets; their names change; and answers are lost, also the first ones. Only what nobody could
+//! know may lead to a refusal.
 
 use std::collections::VecDeque;
 
@@ -12,57 +16,124 @@ use tollgate_tracker::{Permit, Request, Ticket, Tracker, Verdict};
 
 const LIVES: u64 = 1_000_000;
 const MILLI: u64 = 1_000_000;
+/// The first two routes share a place.
+const PATHS: [&str; ROUTES] = ["/channels/1/typing", "/channels/1/pins", "/channels/2/typing"];
+const PLACE_OF: [usize; ROUTES] = [0, 0, 1];
+const ROUTES: usize = 3;
 const PLACES: usize = 2;
-const PATHS: [&str; PLACES] = ["/channels/1/typing", "/channels/2/typing"];
+const SHARED: usize = 0;
+const BUDGETS: usize = 2;
 const PACE: usize = 4;
 const PACE_WINDOW: u64 = 200 * MILLI;
+/// What the server calls a bucket, one name after the other.
+const NAMES: [&str; 4] = ["typing", "pins", "other", "more"];
 
 #[test]
 fn a_million_lives_leak_strand_and_mint_nothing() {
     let mut random = Random::new(6);
+    let mut refused = 0;
     for life in 0..LIVES {
         let mut life = Life::new(Random::new(life), &mut random);
-        for _ in 0..random.between(4, 30) {
+        for _ in 0..random.between(4, 40) {
             life.step();
         }
-        life.end();
+        refused += life.end();
     }
+    println!("{refused} refusals that nobody could foresee");
+    assert!(refused > 0, "nothing was lost that mattered");
 }
 
 /// What the server has, written down as plainly as can be: it counts what arrives, when it
 /// arrives.
 struct Server {
-    limit: u64,
-    window: u64,
-    ends: [u64; PLACES],
-    used: [u64; PLACES],
+    /// How many, and in how long, of each budget.
+    limits: [(u64, u64); BUDGETS],
+    places: [Counts; PLACES],
     paced: VecDeque<u64>,
 }
 
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    /// How often it was renamed.
+    name: usize,
+    ends: [u64; BUDGETS],
+    used: [u64; BUDGETS],
+    /// Whether an answer was had that told how long the window of a budget is.
+    is_whole: [bool; BUDGETS],
+    /// Until then something is counted that nobody could hear of.
+    blind_until: u64,
+}
+
+/// What the server said, and when.
+#[derive(Clone, Copy)]
+struct Answer {
+    at: u64,
+    status: u16,
+    name: usize,
+    /// What is left of each budget, and for how long.
+    left: [(u64, u64); BUDGETS],
+}
+
 impl Server {
-    /// What is left, and for how long it is until the reset.
-    fn count(&mut self, place: usize, at: u64) -> (u64, u64) {
+    fn new(terms: &mut Random) -> Self {
+        let window = terms.between(20, 600) * MILLI;
+        let limit = terms.between(1, 3);
+        let slower = (limit + terms.below(3), window * terms.between(1, 3));
+        let limits = [(limit, window), slower];
+        Self { limits, places: Default::default(), paced: VecDeque::new() }
+    }
+
+    fn count(&mut self, route: usize, together: Option<usize>, at: u64) -> Answer {
         self.paced.retain(|&counted| counted + PACE_WINDOW > at);
         self.paced.push_back(at);
         assert!(self.paced.len() <= PACE, "too many in all");
-        if at >= self.ends[place] {
-            self.ends[place] = at + self.window;
-            self.used[place] = 0;
+        let place = &mut self.places[PLACE_OF[route]];
+        for (budget, (_, window)) in self.limits.iter().enumerate() {
+            if at >= place.ends[budget] {
+                place.ends[budget] = at + window;
+                place.used[budget] = 0;
+            }
         }
-        self.used[place] += 1;
-        assert!(self.used[place] <= self.limit, "too many in a window of {}", self.limit);
-        (self.limit - self.used[place], self.ends[place] - at)
+        // Once it is told that two routes share a place, they stay together when it is renamed. When
+        // it is renamed again before both were heard of, that may mean anything.
+        let is_told = together.is_some_and(|name| place.name <= name + 1);
+        if PLACE_OF[route] == SHARED && !is_told {
+            place.be_blind();
+        }
+        let mut full = place.used.iter().zip(self.limits).map(|(&used, (limit, _))| used >= limit);
+        let is_refused = full.any(|full| full);
+        if is_refused {
+            assert!(at < place.blind_until, "too many in a window of {:?}", self.limits);
+        } else {
+            place.used.iter_mut().for_each(|used| *used += 1);
+        }
+        let left =
+            |budget: usize| (self.limits[budget].0 - place.used[budget], place.ends[budget] - at);
+        let status = if is_refused { 429 } else { 200 };
+        Answer { at, status, name: place.name, left: [left(0), left(1)] }
+    }
+}
+
+impl Counts {
+    /// What is counted now was not told, and will not be.
+    fn be_blind(&mut self) {
+        self.blind_until = self.ends.into_iter().fold(self.blind_until, u64::max);
+    }
+
+    /// The bucket gets another name, and all is counted anew.
+    fn rename(&mut self) {
+        *self = Self { name: self.name + 1, ..Self::default() };
     }
 }
 
 /// A request that was allowed.
 struct Flight {
     permit: Permit,
-    place: usize,
+    route: usize,
+    granted: u64,
     /// When it arrives, once it is sent.
     arrives: Option<u64>,
-    /// What the server answered, and when.
-    answer: Option<(u64, u64, u64)>,
+    answer: Option<Answer>,
 }
 
 struct Life {
@@ -71,9 +142,14 @@ struct Life {
     tracker: Tracker,
     server: Server,
     flights: Vec<Flight>,
-    queues: [VecDeque<Ticket>; PLACES],
-    /// Where an answer was had.
-    known: [bool; PLACES],
+    queues: [VecDeque<Ticket>; ROUTES],
+    /// The name in the last answer that was had, where there was one.
+    known: [Option<usize>; ROUTES],
+    /// When a name was last heard for the first time.
+    named_at: [u64; PLACES],
+    /// The last name with which both routes were answered that share a place, and since when.
+    together: Option<(usize, u64)>,
+    refused: u64,
 }
 
 impl Life {
@@ -85,39 +161,47 @@ impl Life {
             invalid: None,
             ..Profile::discord()
         };
-        let window = terms.between(20, 600) * MILLI;
-        let (ends, used, paced) = ([0; PLACES], [0; PLACES], VecDeque::new());
         Self {
             random,
             now: MILLI,
             tracker: Tracker::new(profile),
-            server: Server { limit: terms.between(1, 3), window, ends, used, paced },
+            server: Server::new(terms),
             flights: Vec::new(),
             queues: Default::default(),
-            known: [false; PLACES],
+            known: [None; ROUTES],
+            named_at: [0; PLACES],
+            together: None,
+            refused: 0,
         }
     }
 
     fn step(&mut self) {
-        let place = self.random.index(PLACES);
-        let request = Request::new("POST", PATHS[place]);
+        let route = self.random.index(ROUTES);
+        let request = Request::new("POST", PATHS[route]);
         let now = Moment::from_nanos(self.now);
-        match self.random.below(12) {
-            0..2 => {
+        match self.random.below(50) {
+            0..8 => {
                 if let Verdict::Clear(permit) = self.tracker.limited(&request, now) {
-                    assert!(self.queues[place].is_empty(), "somebody was there before");
-                    self.flights.push(Flight { permit, place, arrives: None, answer: None });
+                    assert!(self.queues[route].is_empty(), "somebody was there before");
+                    self.flights.push(Flight {
+                        permit,
+                        route,
+                        granted: self.now,
+                        arrives: None,
+                        answer: None,
+                    });
                 }
             }
-            2 => {
+            8..12 => {
                 let ticket = self.tracker.join(&request, Moment::MAX, now);
-                self.queues[place].push_back(ticket.expect("there is room"));
+                self.queues[route].push_back(ticket.expect("there is room"));
             }
-            3 => self.leave(place),
-            4 => self.release(),
-            5 => self.drop_one(),
-            6..8 => self.send_one(),
-            8..10 => self.answer_one(),
+            12..16 => self.leave(route),
+            16..20 => self.release(),
+            20..24 => self.drop_one(),
+            24..32 => self.send_one(),
+            32..40 => self.answer_one(),
+            40 => self.server.places[PLACE_OF[route]].rename(),
             _ => {
                 let step = self.random.log_between(1, 400) * MILLI;
                 self.advance(self.now + step);
@@ -125,12 +209,12 @@ impl Life {
         }
     }
 
-    fn leave(&mut self, place: usize) {
-        if self.queues[place].is_empty() {
+    fn leave(&mut self, route: usize) {
+        if self.queues[route].is_empty() {
             return;
         }
-        let index = self.random.index(self.queues[place].len());
-        let ticket = self.queues[place].remove(index).expect("it is there");
+        let index = self.random.index(self.queues[route].len());
+        let ticket = self.queues[route].remove(index).expect("it is there");
         assert!(self.tracker.leave(ticket));
         assert!(!self.tracker.leave(ticket), "it left twice");
     }
@@ -139,24 +223,26 @@ impl Life {
         let Some((ticket, permit)) = self.tracker.release(Moment::from_nanos(self.now)) else {
             return;
         };
-        let place = self.queues.iter().position(|queue| queue.front() == Some(&ticket));
-        let place = place.expect("it was the first of its queue");
-        self.queues[place].pop_front();
-        self.flights.push(Flight { permit, place, arrives: None, answer: None });
+        let route = self.queues.iter().position(|queue| queue.front() == Some(&ticket));
+        let route = route.expect("it was the first of its queue");
+        self.queues[route].pop_front();
+        self.flights.push(Flight { permit, route, granted: self.now, arrives: None, answer: None });
     }
 
-    /// It is never sent; or it arrived, and the answer is lost. Of a place of which nothing is
-    /// known nobody could tell that it was counted.
+    /// It is never sent; or it arrived, and the answer is lost. Where the answers that were had do not
+    /// speak of what it was counted in, or not of how long that lasts, nobody can tell that it was.
     fn drop_one(&mut self) {
         let now = Moment::from_nanos(self.now);
-        let known = self.known;
-        let is_lost = |flight: &Flight| flight.answer.is_some() && known[flight.place];
-        let Some(flight) = self.take(|flight| flight.arrives.is_none() || is_lost(flight)) else {
-            return;
+        let may_go = |flight: &Flight| flight.arrives.is_none() || flight.answer.is_some();
+        let Some(flight) = self.take(may_go) else { return };
+        let Some(answer) = flight.answer else {
+            return self.tracker.give_back(flight.permit, now);
         };
-        match flight.arrives {
-            None => self.tracker.give_back(flight.permit, now),
-            Some(_) => self.tracker.lost(flight.permit, now),
+        self.tracker.lost(flight.permit, now);
+        let place = &mut self.server.places[PLACE_OF[flight.route]];
+        let is_known = self.known[flight.route] == Some(answer.name) && place.is_whole == [true; 2];
+        if place.name == answer.name && !is_known {
+            place.be_blind();
         }
     }
 
@@ -172,21 +258,48 @@ impl Life {
     /// The answers come in any order, some of them very late.
     fn answer_one(&mut self) {
         let now = self.now;
-        let is_back = |flight: &Flight| flight.answer.is_some_and(|(at, ..)| at + 2 * MILLI <= now);
+        let is_back = |flight: &Flight| flight.answer.is_some_and(|it| it.at + 2 * MILLI <= now);
         let Some(flight) = self.take(is_back) else { return };
-        let Some((_, left, wait)) = flight.answer else { return };
-        self.known[flight.place] = true;
-        let wait = Wait { length: Nanos::new((wait / MILLI * MILLI).into()), truly_secs: None };
-        let told = Told {
-            name: "",
+        let Some(answer) = flight.answer else { return };
+        self.hear(&flight, answer.name);
+        let place = &mut self.server.places[PLACE_OF[flight.route]];
+        for (budget, (_, window)) in self.server.limits.iter().enumerate() {
+            place.is_whole[budget] |= place.name == answer.name && answer.left[budget].1 == *window;
+        }
+        let wait = |length: u64| Wait { length: Nanos::new(length.into()), truly_secs: None };
+        let told = |budget: usize, name| Told {
+            name,
             unit: Unit::Requests,
-            limit: Some(self.server.limit),
-            remaining: Some(left),
-            reset_in: Some(wait),
+            limit: Some(self.server.limits[budget].0),
+            remaining: Some(answer.left[budget].0),
+            reset_in: Some(wait(answer.left[budget].1 / MILLI * MILLI)),
             window: None,
         };
-        let said = Said { budgets: smallvec![told], bucket: Some("typing"), ..Said::default() };
-        self.tracker.learn(flight.permit, 200, &said, None, Moment::from_nanos(now));
+        let spent = answer.left.iter().filter(|(left, _)| *left == 0).map(|(_, length)| *length);
+        let said = Said {
+            budgets: smallvec![told(0, ""), told(1, "slower")],
+            bucket: Some(NAMES[answer.name % NAMES.len()]),
+            retry_after: spent.max().filter(|_| answer.status == 429).map(wait),
+            ..Said::default()
+        };
+        self.refused += u64::from(answer.status == 429);
+        self.tracker.learn(flight.permit, answer.status, &said, None, Moment::from_nanos(now));
+    }
+
+    /// Another name counts if the request was sent after the one before was heard; else it may be the
+    /// older of the two.
+    fn hear(&mut self, flight: &Flight, name: usize) {
+        let named_at = &mut self.named_at[PLACE_OF[flight.route]];
+        let known = self.known[flight.route];
+        if known == Some(name) || known.is_some() && flight.granted < *named_at {
+            return;
+        }
+        *named_at = self.now;
+        self.known[flight.route] = Some(name);
+        if flight.route < 2 && self.known[0] == self.known[1] {
+            let stayed = self.together.filter(|&(before, _)| name <= before + 1);
+            self.together = Some((name, stayed.map_or(self.now, |(_, since)| since)));
+        }
     }
 
     fn take(&mut self, is_it: impl Fn(&Flight) -> bool) -> Option<Flight> {
@@ -204,14 +317,15 @@ impl Life {
             let next = next.filter(|flight| flight.arrives.is_some_and(|at| at <= until));
             let Some(flight) = next.min_by_key(|flight| flight.arrives) else { break };
             let at = flight.arrives.unwrap_or_default();
-            let (left, wait) = self.server.count(flight.place, at);
-            flight.answer = Some((at, left, wait));
+            let together = self.together.filter(|&(_, since)| flight.granted >= since);
+            let together = together.map(|(name, _)| name);
+            flight.answer = Some(self.server.count(flight.route, together, at));
         }
         self.now = until;
     }
 
     /// Everything comes to its end: what is in flight is answered, and who waits has a turn.
-    fn end(mut self) {
+    fn end(mut self) -> u64 {
         for round in 0.. {
             assert!(round < 1_000, "stuck: {:?}", self.tracker);
             while let Some(wake) = self.tracker.next_wake().filter(|at| at.as_nanos() <= self.now) {
@@ -239,6 +353,7 @@ impl Life {
         let snapshot = self.tracker.snapshot(Moment::from_nanos(self.now));
         assert_eq!((snapshot.in_flight, snapshot.waiting), (0, 0));
         self.all_is_back();
+        self.refused
     }
 
     /// After a while each place has all that it has when it is full, and no more.
@@ -250,8 +365,8 @@ impl Life {
         while let Verdict::Clear(permit) = self.tracker.limited(&request, now) {
             permits.push(permit);
         }
-        // Of a place that never answered one request finds out.
-        let most = if self.known[0] { self.server.limit } else { 1 };
+        // The other budget has no less. Of a route that was never answered one request finds out.
+        let most = if self.known[0].is_some() { self.server.limits[0].0 } else { 1 };
         assert_eq!(permits.len() as u64, most, "{:?}", self.tracker);
     }
 }

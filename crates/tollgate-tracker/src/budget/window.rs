@@ -34,6 +34,8 @@ pub(super) struct Window {
     /// What was counted and no response told of, and when that was known.
     untold: u64,
     untold_at: Moment,
+    /// When the window is over in which it was counted, however late that was.
+    untold_until: Moment,
     /// How long a window lasts, as far as it was seen.
     length: Option<Length>,
 }
@@ -59,6 +61,7 @@ impl Window {
             ended: Moment::EPOCH,
             untold: 0,
             untold_at: Moment::EPOCH,
+            untold_until: Moment::EPOCH,
             length: None,
         }
     }
@@ -104,16 +107,27 @@ impl Window {
         }
     }
 
+    /// Learns what a response says that may speak of this window or of another: the stricter counts,
+    /// until one that surely speaks of this one says otherwise.
+    pub(super) fn doubt(&mut self, told: &Told<'_>, limit: Option<u64>, cost: u64, heard: &Heard) {
+        let Some(left) = told.remaining else { return self.spend(cost, limit, heard) };
+        self.renew(limit, heard.now, heard.credit);
+        self.left = self.left.min(left);
+        let end = self.bounds(told, heard);
+        let known = self.end.unwrap_or(end);
+        let (from, by) = (known.from.min(end.from), known.by.max(end.by));
+        self.end = Some(End { from, by, is_told: false, truly_secs: end.truly_secs });
+    }
+
     pub(super) fn spend(&mut self, cost: u64, limit: Option<u64>, heard: &Heard) {
         self.renew(limit, heard.now, heard.credit);
         self.left = self.left.saturating_sub(cost);
         self.untold = self.untold.saturating_add(cost);
         self.untold_at = heard.now;
+        self.untold_until = heard.now.after(self.length.unwrap_or(heard.unsaid).into());
         if self.end.is_none() {
             // Or it would stay spent for ever.
-            let length = self.length.unwrap_or(heard.unsaid);
-            let by = heard.now.after(length.into());
-            self.end = Some(End { from: heard.sent, by, is_told: false, truly_secs: None });
+            self.end = Some(self.untold_end(heard.sent));
         }
     }
 
@@ -191,8 +205,19 @@ impl Window {
         self.ended_from = end.from;
         self.ended = end.by;
         self.left = limit.unwrap_or(u64::MAX);
-        self.untold = 0;
         self.end = None;
+        if self.untold_at <= end.from || self.untold_until.before(credit.into()) <= now {
+            self.untold = 0;
+        } else if self.untold > 0 {
+            // It was perhaps counted after the reset, and then in this window.
+            self.left = self.left.saturating_sub(self.untold);
+            self.end = Some(self.untold_end(end.from));
+        }
+    }
+
+    /// The end of the window in which something was counted that no response told of.
+    fn untold_end(&self, from: Moment) -> End {
+        End { from, by: self.untold_until, is_told: false, truly_secs: None }
     }
 
     /// A response to a request that was sent before this window and seems to be of one that is
@@ -204,9 +229,13 @@ impl Window {
             return;
         }
         self.left = self.left.min(left);
-        if self.end.is_none() {
-            let by = end.by.max(heard.now.after(length));
-            self.end = Some(End { from: self.ended, by, is_told: false, truly_secs: None });
+        match &mut self.end {
+            Some(known) if known.is_told => {}
+            Some(known) => known.by = known.by.max(end.by),
+            None => {
+                let by = end.by.max(heard.now.after(length));
+                self.end = Some(End { from: self.ended, by, is_told: false, truly_secs: None });
+            }
         }
     }
 
@@ -230,10 +259,11 @@ impl Window {
 
     /// What a response says together with what is known. One that was received before the window
     /// can have ended is of the same window, so both bounds hold, where the end is fixed. One that
-    /// came later may be of the next, and then the later bound is right for either.
+    /// came later may be of the next; then the earlier lower bound and the later upper one are right
+    /// for either.
     fn meet(&self, known: End, end: End, now: Moment) -> End {
-        let from = known.from.max(end.from);
         let is_same = self.fixed.is_some() && now < known.from && end.by >= known.from;
+        let from = if is_same { known.from.max(end.from) } else { known.from.min(end.from) };
         let earlier = end.by < known.by;
         if is_same == earlier { End { from, ..end } } else { End { from, ..known } }
     }

@@ -141,6 +141,7 @@ impl<'h> Reader<'h> {
         // What was left when a cache stored the response says nothing of what is left now. An age
         // of zero is what caches add to responses that they have just fetched.
         if self.is_cached {
+            said.cached = true;
             return;
         }
         if !self.lists.is_empty() {

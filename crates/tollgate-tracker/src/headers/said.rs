@@ -28,6 +28,9 @@ pub struct Said<'h> {
     pub global: bool,
     /// `X-RateLimit-Scope`.
     pub scope: Option<Scope>,
+    /// It is what a cache remembered. Nothing else is said then, and nobody knows whether there are
+    /// limits.
+    pub cached: bool,
 }
 
 /// What is said of one budget.

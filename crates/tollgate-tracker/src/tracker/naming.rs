@@ -28,6 +28,17 @@ pub(super) struct Name<'h> {
     changes: bool,
 }
 
+/// What a response speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// The bucket that the request belongs to now.
+    This,
+    /// One that it belonged to.
+    Another,
+    /// One that nobody knows: of before, or the one that this will turn out to be.
+    Unsure,
+}
+
 impl<'h> Name<'h> {
     /// The name in a response, if there is one.
     pub(super) fn of(said: &Said<'h>) -> Option<Self> {
@@ -37,26 +48,34 @@ impl<'h> Name<'h> {
 }
 
 impl Tracker {
-    /// Follows the server's name for the bucket of a settled request. Whether what the response
-    /// says is about the bucket that the request belongs to now.
-    pub(super) fn follow(&mut self, settled: &mut InFlight, name: Name<'_>, now: Moment) -> bool {
-        let Some(from) = settled.bucket else { return false };
-        let Some(bucket) = self.buckets.at(from) else { return false };
+    /// Follows the server's name for the bucket of a settled request.
+    pub(super) fn follow(
+        &mut self,
+        settled: &mut InFlight,
+        name: Name<'_>,
+        now: Moment,
+    ) -> Subject {
+        let Some(from) = settled.bucket else { return Subject::Another };
+        let Some(bucket) = self.buckets.at(from) else { return Subject::Another };
         let route = settled.route;
         let key = route.named(name.text);
         if bucket.named == Some(key) {
             self.confirm(&route, key);
-            return true;
+            return Subject::This;
         }
+        let target = self.buckets.find(key);
         if name.changes && bucket.named.is_some() && settled.sent < bucket.named_at {
             // It was perhaps counted before the bucket had the name it has now.
-            return false;
+            match target.and_then(|slot| self.buckets.at(slot)) {
+                Some(other) if other.named_at > bucket.named_at => {}
+                None if bucket.was_named != Some(key) => return Subject::Unsure,
+                _ => return Subject::Another,
+            }
         }
         let lead = self.routes.find(route.key).and_then(|slot| self.routes.at(slot)).copied();
         // A route that has no bucket of its own yet leaves the one that all share alone.
         let all = lead.is_some_and(|lead| lead.confirmed == bucket.named)
             && (name.changes || bucket.named.is_none());
-        let target = self.buckets.find(key);
         match target {
             None if all => self.rename(from, key, name.text, now),
             // It was found where the profile expects the name.
@@ -64,7 +83,7 @@ impl Tracker {
             _ => {
                 let label = label(name.text, &bucket.name);
                 let to = target.or_else(|| self.add_bucket(key, Bucket::new(label), now));
-                let Some(to) = to else { return false };
+                let Some(to) = to else { return Subject::Unsure };
                 self.baptize(to, key, now);
                 self.move_to(route.key, all, from, to, now);
                 settled.bucket = Some(to);
@@ -72,7 +91,7 @@ impl Tracker {
             }
         }
         self.confirm(&route, key);
-        true
+        Subject::This
     }
 
     fn confirm(&mut self, route: &Route, key: u64) {
@@ -95,7 +114,7 @@ impl Tracker {
         if bucket.named.is_some() {
             bucket.begin_anew();
         }
-        bucket.named = Some(key);
+        bucket.was_named = bucket.named.replace(key);
         bucket.named_at = now;
         bucket.name = label(name, &bucket.name);
         self.buckets.rename(slot, key);

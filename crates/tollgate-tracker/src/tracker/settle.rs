@@ -2,7 +2,7 @@
 
 use tollgate::{Moment, Nanos};
 
-use super::naming::Name;
+use super::naming::{Name, Subject};
 use super::{InFlight, Tracker, doubled};
 use crate::bucket::Block;
 use crate::budget::Heard;
@@ -41,19 +41,21 @@ impl Tracker {
         let refusal = refusal(&self.profile, status, said, body);
         self.count_invalid(status, said, now);
 
-        let mut is_current = true;
-        if let Some(name) = Name::of(said) {
-            is_current = self.follow(&mut settled, name, now);
-        }
+        let name = Name::of(said);
+        let subject = name.map_or(Subject::This, |name| self.follow(&mut settled, name, now));
         let heard = self.heard(&settled, now);
         let refill = self.profile.refill;
         if let Some(bucket) = settled.bucket.and_then(|slot| self.buckets.at_mut(slot)) {
-            if is_current && !said.global {
-                bucket.learn(&said.budgets, &settled.costs, refill, &heard);
+            match subject {
+                Subject::This if !said.global => {
+                    bucket.learn(&said.budgets, &settled.costs, refill, &heard);
+                }
+                Subject::Unsure => bucket.doubt(&said.budgets, &settled.costs, &heard),
+                Subject::This | Subject::Another => {}
             }
             // A server that failed had perhaps no time to speak of limits.
             if status < 500 && refusal.is_none() {
-                if is_current {
+                if subject == Subject::This && !said.cached {
                     bucket.is_free();
                 }
                 bucket.strikes = 0;

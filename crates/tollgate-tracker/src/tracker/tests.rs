@@ -203,6 +203,45 @@ fn what_was_never_sent_is_given_back_and_what_was_lost_is_spent() {
 }
 
 #[test]
+fn what_was_lost_may_have_been_counted_after_the_reset() {
+    let mut tracker = tracker();
+    let probe = clear(&mut tracker, A, 0);
+    answer(&mut tracker, probe, told(1, 3, 480), 700);
+    // The reset is at 480 at the earliest and at 1180 at the latest.
+    let lost = clear(&mut tracker, A, 990);
+    tracker.lost(lost, at(1_000));
+    assert_eq!((room(&mut tracker, A, 1_179), room(&mut tracker, A, 1_180)), (0, 2));
+    assert_eq!((room(&mut tracker, A, 1_479), room(&mut tracker, A, 1_480)), (2, 3));
+}
+
+#[test]
+fn of_late_responses_that_may_be_of_this_window_the_latest_end_counts() {
+    let mut tracker = tracker();
+    let probe = clear(&mut tracker, A, 0);
+    answer(&mut tracker, probe, told(1, 2, 330), 10);
+    let (first, second) = (clear(&mut tracker, A, 350), clear(&mut tracker, A, 350));
+    let third = tracker.send_anyway(&Request::new("GET", A), at(355)).expect("there is room");
+    answer(&mut tracker, first, told(1, 2, 330), 360);
+    answer(&mut tracker, second, told(0, 2, 320), 1_000);
+    assert_eq!(limited(&mut tracker, A, 1_010).retry_at, at(1_330));
+    answer(&mut tracker, third, told(1, 2, 330), 1_100);
+    assert_eq!(limited(&mut tracker, A, 1_340).retry_at, at(1_430));
+}
+
+#[test]
+fn a_response_of_the_window_before_does_not_bring_the_end_of_this_one_forward() {
+    let mut tracker = tracker();
+    let probe = clear(&mut tracker, A, 0);
+    answer(&mut tracker, probe, told(2, 3, 420), 355);
+    let (old, new) = (clear(&mut tracker, A, 355), clear(&mut tracker, A, 355));
+    // The reset is between 420 and 775; these were counted before it and after it.
+    answer(&mut tracker, new, told(2, 3, 420), 700);
+    answer(&mut tracker, old, told(1, 3, 75), 702);
+    assert_eq!(room(&mut tracker, A, 780), 1);
+    assert_eq!(limited_after(&mut tracker, 1, 780).retry_at, at(1_120));
+}
+
+#[test]
 fn routes_that_the_server_gives_one_name_share_a_budget() {
     let mut tracker = tracker();
     let (a, b) = (clear(&mut tracker, A, 0), clear(&mut tracker, B, 0));
@@ -236,6 +275,25 @@ fn a_bucket_that_gets_another_name_takes_all_with_it() {
     let b = clear(&mut tracker, B, 360);
     answer_as(&mut tracker, b, "third", told(1, 2, 1_000), 400);
     assert_eq!((room(&mut tracker, A, 410), room(&mut tracker, B, 410)), (5, 1));
+}
+
+#[test]
+fn a_name_that_may_be_the_older_or_the_newer_counts_as_the_stricter() {
+    let mut tracker = tracker();
+    let probe = clear(&mut tracker, A, 0);
+    answer_as(&mut tracker, probe, "one", told(1, 2, 350), 10);
+    let (first, second) = (clear(&mut tracker, A, 400), clear(&mut tracker, A, 400));
+    answer_as(&mut tracker, first, "two", told(1, 2, 350), 410);
+    answer_as(&mut tracker, second, "three", told(1, 2, 350), 700);
+    assert_eq!((room(&mut tracker, A, 770), room(&mut tracker, A, 1_050)), (1, 2));
+    // The one that it had before is surely older.
+    let mut tracker = self::tracker();
+    let probe = clear(&mut tracker, A, 0);
+    answer_as(&mut tracker, probe, "one", told(1, 2, 350), 10);
+    let (first, second) = (clear(&mut tracker, A, 400), clear(&mut tracker, A, 400));
+    answer_as(&mut tracker, first, "two", told(1, 2, 350), 410);
+    answer_as(&mut tracker, second, "one", told(0, 2, 350), 700);
+    assert_eq!(room(&mut tracker, A, 770), 2);
 }
 
 #[test]

@@ -110,6 +110,20 @@ impl<A: Algorithm> MemoryStore<A> {
         inside.apply(key, place, Change::Put(cell), now);
     }
 
+    /// What `look` makes of a bucket as it is. It holds a lock, so it should take little time.
+    pub fn look<T>(
+        &self,
+        bucket: Fingerprint,
+        look: impl FnOnce(&A::Book, Option<A::Cell>) -> T,
+    ) -> T {
+        let shard = &self.shards[bucket.low() & (self.shards.len() - 1)];
+        let inside = shard.inside.lock();
+        match inside.region.find(bucket.get()) {
+            Place::At(slot) => look(&inside.book, Some(inside.region.cell(slot))),
+            Place::Absent => look(&inside.book, None),
+        }
+    }
+
     pub(super) fn shards(&self) -> usize {
         self.shards.len()
     }
@@ -197,8 +211,11 @@ impl<A: Algorithm> MemoryStore<A> {
             }
         }
         for (question, &change) in questions.iter().zip(&changes) {
-            if !vetoed || matches!(change, Change::Mark(_)) {
-                let (inside, key) = (&mut locked[position(question)], question.bucket.get());
+            let (inside, key) = (&mut locked[position(question)], question.bucket.get());
+            if vetoed && matches!(change, Change::Put(_)) {
+                // Nothing is taken, but it was asked: if by a new rule, it has that from now on.
+                inside.carry_over(question, now);
+            } else if !vetoed || matches!(change, Change::Mark(_)) {
                 // Another change may have moved it since it was found.
                 let place = inside.region.find(key);
                 inside.apply(key, place, change, now);

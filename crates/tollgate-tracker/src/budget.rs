@@ -1,6 +1,7 @@
 //! One budget: what a server said is left of something, and what that allows.
 
 mod level;
+mod untold;
 mod window;
 
 use std::sync::Arc;

@@ -192,3 +192,27 @@ fn a_caller_whose_clock_steps_back_gets_nothing_twice() {
     assert_eq!((refused.reason, refused.retry_at), (Reason::Spent, at(70_101)));
     assert_eq!(refused.retry_in, Nanos::new(10_001_000_000), "on a clock that did not step");
 }
+
+/// Where only the size of a limit is told, what was sent counts for a window, and hardly longer.
+#[test]
+fn a_limit_of_which_only_the_size_is_told_is_used_and_not_exceeded() {
+    const WINDOW_MS: u64 = 60_000;
+    for (every_ms, least) in [(6_000, 2_000), (700, 2_000), (300, 870)] {
+        let mut tracker = Tracker::new(Profile::generic());
+        let mut sent = Vec::new();
+        for ms in (0..2_000).map(|n| n * every_ms) {
+            if let Verdict::Clear(permit) = tracker.limited(&bytes(OTHER, 1), at(ms)) {
+                sent.push(ms);
+                let policy = [("ratelimit-policy", "\"all\";q=100;w=60")];
+                answer(&mut tracker, permit, 200, &policy, ms + 50);
+            }
+        }
+        let in_window = |from: u64| {
+            let window = from..from + WINDOW_MS;
+            sent.iter().filter(|ms| window.contains(ms)).count()
+        };
+        let most = sent.iter().map(|&from| in_window(from)).max();
+        assert!(most <= Some(100), "every {every_ms} ms: {most:?} in a window");
+        assert!(sent.len() >= least, "every {every_ms} ms: {} were sent", sent.len());
+    }
+}

@@ -12,6 +12,7 @@
 
 use tollgate::{Moment, Nanos};
 
+use super::untold::Untold;
 use super::{Heard, Open, Trip};
 use crate::headers::{Told, Wait};
 use crate::length::Length;
@@ -20,7 +21,7 @@ const SECOND: Length = Length::from_nanos(1_000_000_000);
 /// How exactly a moment is told by servers of which nothing is known: whole seconds.
 const PRECISION_UNKNOWN: Length = SECOND;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Window {
     /// How exactly the end is told, where it is known not to move.
     fixed: Option<Length>,
@@ -31,11 +32,7 @@ pub(super) struct Window {
     /// The bounds of the end of the window before.
     ended_from: Moment,
     ended: Moment,
-    /// What was counted and no response told of, and when that was known.
-    untold: u64,
-    untold_at: Moment,
-    /// When the window is over in which it was counted, however late that was.
-    untold_until: Moment,
+    untold: Untold,
     /// How long a window lasts, as far as it was seen.
     length: Option<Length>,
 }
@@ -59,9 +56,7 @@ impl Window {
             began: Moment::EPOCH,
             ended_from: Moment::EPOCH,
             ended: Moment::EPOCH,
-            untold: 0,
-            untold_at: Moment::EPOCH,
-            untold_until: Moment::EPOCH,
+            untold: Untold::new(),
             length: None,
         }
     }
@@ -78,10 +73,8 @@ impl Window {
             return self.spend(cost, limit, heard);
         };
         // Only one that was sent later surely tells of what no other did.
-        if heard.sent >= self.untold_at {
-            self.untold = 0;
-        }
-        let left = left.saturating_sub(self.untold);
+        self.untold.forget(heard.sent);
+        let left = left.saturating_sub(self.untold.cost());
         let end = self.bounds(told, heard);
         let precision = self.precision().into();
         if heard.sent < self.began && end.from <= self.ended.after(precision) {
@@ -122,12 +115,10 @@ impl Window {
     pub(super) fn spend(&mut self, cost: u64, limit: Option<u64>, heard: &Heard) {
         self.renew(limit, heard.now, heard.credit);
         self.left = self.left.saturating_sub(cost);
-        self.untold = self.untold.saturating_add(cost);
-        self.untold_at = heard.now;
-        self.untold_until = heard.now.after(self.length.unwrap_or(heard.unsaid).into());
+        self.untold.add(cost, self.length.unwrap_or(heard.unsaid), heard.now);
         if self.end.is_none() {
             // Or it would stay spent for ever.
-            self.end = Some(self.untold_end(heard.sent));
+            self.end = self.untold_end(heard.sent);
         }
     }
 
@@ -205,19 +196,19 @@ impl Window {
         self.ended_from = end.from;
         self.ended = end.by;
         self.left = limit.unwrap_or(u64::MAX);
-        self.end = None;
-        if self.untold_at <= end.from || self.untold_until.before(credit.into()) <= now {
-            self.untold = 0;
-        } else if self.untold > 0 {
-            // It was perhaps counted after the reset, and then in this window.
-            self.left = self.left.saturating_sub(self.untold);
-            self.end = Some(self.untold_end(end.from));
+        if end.is_told {
+            self.untold.forget(end.from);
         }
+        self.untold.forget_old(now.after(credit.into()));
+        // What is left was perhaps counted after the reset, and then in this window.
+        self.left = self.left.saturating_sub(self.untold.cost());
+        self.end = self.untold_end(end.from);
     }
 
-    /// The end of the window in which something was counted that no response told of.
-    fn untold_end(&self, from: Moment) -> End {
-        End { from, by: self.untold_until, is_told: false, truly_secs: None }
+    /// The end of the window in which something was counted that no response told of, if anything.
+    fn untold_end(&self, from: Moment) -> Option<End> {
+        let by = self.untold.until()?;
+        Some(End { from, by, is_told: false, truly_secs: None })
     }
 
     /// A response to a request that was sent before this window and seems to be of one that is

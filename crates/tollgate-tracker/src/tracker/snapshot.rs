@@ -12,7 +12,7 @@ use crate::headers::{Scope, Unit};
 /// All that a tracker knows at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// First the limits on everything, then each budget of each bucket, newer ones first.
+    /// First the limits on everything, then each budget of each bucket, in no order.
     pub states: Vec<State>,
     /// How many requests are in flight.
     pub in_flight: usize,

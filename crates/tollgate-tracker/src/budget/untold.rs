@@ -1,0 +1,72 @@
+//! What was counted and no response told of.
+//!
+//! It counts for as long as a window lasts from when it was known: nobody knows when the window
+//! began in which the server counted it. So that what is older is forgotten in time, it is kept by
+//! the part of a window in which it was known.
+
+use tollgate::{Moment, Nanos};
+
+use crate::length::Length;
+
+/// How many parts a window has. What is forgotten is forgotten so much of a window too late.
+const PARTS: usize = 8;
+
+#[derive(Clone, Debug)]
+pub(super) struct Untold {
+    /// The oldest first; seldom any.
+    parts: Vec<Part>,
+    /// How long a window lasts.
+    length: Length,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    from: Moment,
+    /// When the last of it was known.
+    at: Moment,
+    cost: u64,
+}
+
+impl Untold {
+    pub(super) const fn new() -> Self {
+        Self { parts: Vec::new(), length: Length::ZERO }
+    }
+
+    /// Adds what is known now to have been counted, or perhaps; `length` is that of a window.
+    pub(super) fn add(&mut self, cost: u64, length: Length, now: Moment) {
+        self.length = length;
+        self.forget(now.before(length.into()));
+        let is_full = self.parts.len() > PARTS;
+        let part = Nanos::new(Nanos::from(length).get() / PARTS as u128);
+        match self.parts.last_mut() {
+            Some(last) if is_full || now < last.from.after(part) => {
+                last.at = now;
+                last.cost = last.cost.saturating_add(cost);
+            }
+            _ => self.parts.push(Part { from: now, at: now, cost }),
+        }
+    }
+
+    /// Forgets what was known at a moment.
+    #[inline]
+    pub(super) fn forget(&mut self, known: Moment) {
+        if !self.parts.is_empty() {
+            self.parts.retain(|part| part.at > known);
+        }
+    }
+
+    /// Forgets what is counted no more in a window that lasts at `now`.
+    pub(super) fn forget_old(&mut self, now: Moment) {
+        self.forget(now.before(self.length.into()));
+    }
+
+    #[inline]
+    pub(super) fn cost(&self) -> u64 {
+        self.parts.iter().fold(0, |sum, part| sum.saturating_add(part.cost))
+    }
+
+    /// When the first of it is counted no more; nothing if there is none.
+    pub(super) fn until(&self) -> Option<Moment> {
+        self.parts.first().map(|part| part.at.after(self.length.into()))
+    }
+}

@@ -40,8 +40,8 @@
 //!
 //! While the server is away each process has a share of its own: [`Share::alone`]. No request
 //! waits for the server longer than [`ANSWER_MAX`]; it is tried in the background, and when it
-//! is back, it is used again. Before each change nothing is sent for a window and a little, so
-//! that what was sent under one rule and what is sent under the other never meet.
+//! is back, it is used again. Before each change nothing is sent for a window and up to a second,
+//! so that what was sent under one rule and what is sent under the other never meet.
 
 mod clock;
 mod fresh;

@@ -7,8 +7,9 @@
 //!
 //! - The server does not answer at `t`: whoever had tokens had them before `t`. So until a window
 //!   after `t` nothing is sent, and then the own share.
-//! - The server answers again at `t`: others may notice as late as [`PROBE`] after it, and send
-//!   their share until then. So until a window after that nothing is sent, and then by tokens.
+//! - The server answers again at `t`: others may just have asked in vain, which takes them up to
+//!   [`ANSWER_MAX`], and ask again [`PROBE`] after that. They send their share until then. So until
+//!   a window after that nothing is sent, and then by tokens.
 //!
 //! What was held when the server went away has to go back, or it is missing until the term ends.
 //! But how much is that? The server may have forgotten all of it, and others may have begun anew:
@@ -22,6 +23,7 @@
 
 use tollgate::{Moment, Nanos};
 
+use super::ANSWER_MAX;
 use super::clock::ServerClock;
 use super::fresh::Freshness;
 use super::held::{Held, Refunds, Terms};
@@ -29,7 +31,7 @@ use super::past::Past;
 use crate::length::Length;
 use crate::pace::{Pace, Places};
 
-/// How often a server that is away is tried.
+/// How long after a try in vain a server that is away is tried again.
 pub(crate) const PROBE: Nanos = Nanos::new(250_000_000);
 /// How late anything may be that was sent just before the server went away.
 const LATE_MAX: Nanos = Nanos::new(250_000_000);
@@ -283,8 +285,8 @@ impl Till {
     pub(crate) fn answered(&mut self, ask: &Ask, answer: Answer, asked: Moment, now: Moment) {
         self.clock.learn(answer.second, asked, now);
         if let Mode::Away { .. } = self.mode {
-            let quiet = Nanos::new(PROBE.get() + self.window.get() + LATE_MAX.get());
-            self.mode = Mode::Back { from: now.after(quiet) };
+            let all_know = now.after(ANSWER_MAX.into()).after(PROBE);
+            self.mode = Mode::Back { from: all_know.after(self.window).after(LATE_MAX) };
             return;
         }
         if let Some(life) = ask.over {

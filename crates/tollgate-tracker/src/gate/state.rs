@@ -10,6 +10,7 @@ use super::waiting::{Told, Waiter};
 use super::{Core, End, Refused, Strategy};
 #[cfg(feature = "sharing")]
 use crate::share::Turnstile;
+use crate::tracker::{ANYBODY, ONLY_EXEMPT};
 use crate::{Limited, Permit, Request, Ticket, Tracker, Verdict};
 
 /// How many are told in one round, before others have the lock.
@@ -114,11 +115,7 @@ impl State {
         let mut told = std::mem::take(&mut self.outbox);
         let mut is_unfinished = true;
         while told.len() < ROUND_MAX {
-            if !self.has_room() {
-                is_unfinished = false;
-                break;
-            }
-            let Some((ticket, permit)) = self.tracker.release(now) else {
+            let Some((ticket, permit)) = self.tracker.release_of(self.who_may_go(), now) else {
                 is_unfinished = false;
                 break;
             };
@@ -183,9 +180,14 @@ impl State {
 
     fn wake(&mut self, now: Moment) -> Option<Moment> {
         let expiry = self.expiries.first().map(|&(deadline, _)| deadline);
-        let release = if self.has_room() { self.tracker.next_wake() } else { None };
+        let release = self.tracker.next_wake_of(self.who_may_go());
         let wake = expiry.into_iter().chain(release).min();
         wake.map(|wake| wake.max(now.after(GRAIN)))
+    }
+
+    /// Who needs no token goes also while there is no room in the line for one.
+    fn who_may_go(&self) -> &'static [bool] {
+        if self.has_room() { ANYBODY } else { ONLY_EXEMPT }
     }
 
     /// Whether somebody who is released has a place to go.

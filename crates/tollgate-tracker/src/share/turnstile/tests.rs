@@ -226,6 +226,24 @@ async fn what_the_limit_does_not_count_needs_no_token() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_needs_no_token_goes_when_its_bucket_opens_though_the_line_for_tokens_is_full() {
+    let (gate, core) = shared();
+    learn(&gate, &core).await;
+    let path = "/interactions/1/aW50ZXJhY3Rpb246x/callback";
+    let first = gate.pass(&Request::new("POST", path)).await.unwrap();
+    crate::gate::tests::answer(first, 200, 1, 0, "1");
+    let mut tasks = JoinSet::new();
+    for _ in 0..2 * LINE_MAX {
+        let gate = gate.clone();
+        tasks.spawn(async move { drop(gate.pass(&request()).await) });
+    }
+    settle().await;
+    let exempt = Request::new("POST", path);
+    let second = tokio::time::timeout(Duration::from_secs(2), gate.pass(&exempt)).await;
+    assert!(second.is_ok_and(|pass| pass.is_ok()), "nobody has to serve it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_sent_anyway_is_paid_for_with_the_next_tokens() {
     let (gate, core) = shared();
     learn(&gate, &core).await;

@@ -20,9 +20,11 @@ const GRAIN: Nanos = Nanos::new(1_000_000);
 
 pub(crate) struct State {
     pub(crate) tracker: Tracker,
-    waiting: HashMap<Ticket, Waiter>,
+    /// By the numbers of their tickets. Who comes back into a line keeps its number, but has
+    /// another ticket.
+    waiting: HashMap<u64, (Ticket, Waiter)>,
     /// When whoever waits has waited too long.
-    expiries: BTreeSet<(Moment, Ticket)>,
+    expiries: BTreeSet<(Moment, u64)>,
     /// What the gate's task has to tell.
     pub(super) outbox: Vec<Told>,
     is_closed: bool,
@@ -34,8 +36,9 @@ pub(crate) struct State {
 pub(crate) enum Stood<E> {
     /// It may be sent; nobody needs to be told.
     Clear(Option<Permit>, E),
-    /// It waits, for this reason, in the line of a bucket or for what processes share.
-    Waits(Option<Ticket>, Limited),
+    /// It waits under this number, for this reason, in the line of a bucket or for what processes
+    /// share.
+    Waits(u64, Limited),
 }
 
 /// Who is to be told what, and when to look again.
@@ -95,20 +98,27 @@ impl State {
         self.tracker.set_queue(queue);
         let ticket = self.tracker.join(request, deadline, now)?;
         self.await_turn(ticket, Waiter { since: now, deadline, end: end() });
-        Ok(Stood::Waits(Some(ticket), limited))
+        Ok(Stood::Waits(ticket.number, limited))
     }
 
     /// Puts somebody on the list of those who wait.
     pub(crate) fn await_turn(&mut self, ticket: Ticket, waiter: Waiter) {
-        self.expiries.insert((waiter.deadline, ticket));
-        self.waiting.insert(ticket, waiter);
+        self.expiries.insert((waiter.deadline, ticket.number));
+        self.waiting.insert(ticket.number, (ticket, waiter));
+    }
+
+    /// Takes somebody out of the line of a bucket, wherever that is by now.
+    pub(super) fn leave(&mut self, number: u64) -> Option<Waiter> {
+        let (ticket, waiter) = self.forget(number)?;
+        self.tracker.leave(ticket);
+        Some(waiter)
     }
 
     /// Takes somebody off the list of those who wait.
-    pub(super) fn forget(&mut self, ticket: Ticket) -> Option<Waiter> {
-        let waiter = self.waiting.remove(&ticket)?;
-        self.expiries.remove(&(waiter.deadline, ticket));
-        Some(waiter)
+    fn forget(&mut self, number: u64) -> Option<(Ticket, Waiter)> {
+        let (ticket, waiter) = self.waiting.remove(&number)?;
+        self.expiries.remove(&(waiter.deadline, number));
+        Some((ticket, waiter))
     }
 
     pub(super) fn round(&mut self, core: &Arc<Core>, now: Moment) -> Round {
@@ -119,8 +129,8 @@ impl State {
                 is_unfinished = false;
                 break;
             };
-            match self.forget(ticket) {
-                Some(waiter) => told.extend(self.grant(core, ticket, permit, waiter, now)),
+            match self.forget(ticket.number) {
+                Some((_, waiter)) => told.extend(self.grant(core, ticket, permit, waiter, now)),
                 None => self.tracker.give_back(permit, now),
             }
         }
@@ -131,8 +141,8 @@ impl State {
     pub(super) fn close(&mut self) -> impl Sized + use<> {
         self.is_closed = true;
         let waiting = std::mem::take(&mut self.waiting);
-        for &ticket in waiting.keys() {
-            self.tracker.leave(ticket);
+        for (ticket, _) in waiting.values() {
+            self.tracker.leave(*ticket);
         }
         self.expiries.clear();
         #[cfg(feature = "sharing")]
@@ -166,13 +176,14 @@ impl State {
     }
 
     fn expire(&mut self, told: &mut Vec<Told>, now: Moment) {
-        while let Some(&(deadline, ticket)) = self.expiries.first() {
+        while let Some(&(deadline, number)) = self.expiries.first() {
             if deadline > now {
                 break;
             }
-            let waiter = self.forget(ticket);
-            let limited = self.tracker.expire(ticket, now);
-            if let (Some(waiter), Some(limited)) = (waiter, limited) {
+            self.expiries.pop_first();
+            if let Some((ticket, waiter)) = self.waiting.remove(&number)
+                && let Some(limited) = self.tracker.expire(ticket, now)
+            {
                 told.push(Told { end: waiter.end, answer: Err(limited.into()) });
             }
         }

@@ -101,7 +101,7 @@ impl State {
         let waiter = Waiter { since: now, deadline, end: end() };
         let number = self.tracker.number();
         turnstile.join(Entry { number, permit, waiter });
-        Stood::Waits(None, limited)
+        Stood::Waits(number, limited)
     }
 
     /// A request is sent anyway, and the next tokens pay for it.

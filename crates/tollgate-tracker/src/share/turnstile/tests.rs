@@ -182,6 +182,29 @@ async fn of_those_who_wait_for_a_token_no_more_go_than_a_budget_that_shrank_has_
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_stands_back_and_goes_away_leaves_the_line() {
+    let (gate, core) = shared();
+    let (mut pass, mut tasks, _) = five_in_line(&gate, &core).await;
+    let mut late = JoinSet::new();
+    for _ in 0..LINE_MAX {
+        let gate = gate.clone();
+        late.spawn(async move { drop(gate.pass(&request()).await) });
+    }
+    settle().await;
+    // So that some of these had a ticket before they came to the line for tokens.
+    tasks.shutdown().await;
+    serve(&core);
+    settle().await;
+    pass.sent();
+    let fields: [(&str, &[u8]); 1] = [("retry-after", b"2")];
+    pass.track(Response { status: 429, fields, body: Some(b"{\"retry_after\": 2.0}") });
+    serve(&core);
+    assert_eq!(gate.snapshot().waiting, LINE_MAX);
+    late.shutdown().await;
+    assert_eq!(gate.snapshot().waiting, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_stands_back_keeps_its_deadline() {
     let (gate, core) = shared();
     learn(&gate, &core).await;

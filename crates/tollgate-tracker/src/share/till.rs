@@ -237,8 +237,11 @@ impl Till {
         }
         self.put_back();
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(self.owed);
-        if let Mode::Away { probe_at, .. } = self.mode {
+        if let Mode::Away { alone_from, probe_at } = self.mode {
             if probe_at <= now {
+                // Until there is an answer, or none, the own share is sent as before.
+                let probe_at = now.after(ANSWER_MAX.into()).after(PROBE);
+                self.mode = Mode::Away { alone_from, probe_at };
                 return Step::Ask(self.ask(0, Refunds::new(), now));
             }
             let opens = (waiting > 0 && self.own.is_some()).then(|| self.opens_at(now));

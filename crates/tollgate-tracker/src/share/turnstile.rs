@@ -35,6 +35,8 @@ struct Entry {
 pub(crate) struct Served {
     pub(crate) told: Vec<Told>,
     pub(crate) step: Step,
+    /// Whether the server is away, so that there may be tokens while it is asked.
+    pub(crate) is_away: bool,
     /// Whether somebody left the line, so that another may join.
     has_moved: bool,
 }
@@ -140,7 +142,7 @@ impl State {
     fn serve(&mut self, core: &Arc<Core>, now: Moment) -> Served {
         let mut told = Vec::new();
         let Some(turnstile) = &mut self.turnstile else {
-            return Served { told, step: Step::Idle(None), has_moved: false };
+            return Served { told, step: Step::Idle(None), is_away: false, has_moved: false };
         };
         let before = turnstile.line.len();
         let shut = turnstile.clear(&mut self.tracker, now);
@@ -157,6 +159,7 @@ impl State {
             turnstile.refuse(&mut self.tracker, &mut told, now);
         }
         let has_moved = turnstile.line.len() < before;
+        let is_away = !turnstile.till.is_there();
         for Entry { number, permit, waiter } in shut {
             if let Some(ticket) = self.tracker.stand_back(permit, number, now) {
                 self.await_turn(ticket, waiter);
@@ -165,7 +168,7 @@ impl State {
                 told.push(Told { end: waiter.end, answer: Err(limited.into()) });
             }
         }
-        Served { told, step, has_moved }
+        Served { told, step, is_away, has_moved }
     }
 
     fn heard(&mut self, ask: &Ask, answer: Result<Answer, DeskError>, asked: Moment, now: Moment) {

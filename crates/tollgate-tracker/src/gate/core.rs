@@ -55,7 +55,7 @@ impl Core {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let now = self.now();
-        self.state.lock().tracker.snapshot(now)
+        self.state.lock().snapshot(now)
     }
 
     /// For a task that waits for its turn.

@@ -11,7 +11,7 @@ use super::{Core, End, Refused, Strategy};
 #[cfg(feature = "sharing")]
 use crate::share::Turnstile;
 use crate::tracker::{ANYBODY, ONLY_EXEMPT};
-use crate::{Limited, Permit, Request, Ticket, Tracker, Verdict};
+use crate::{Limited, Permit, Request, Snapshot, Ticket, Tracker, Verdict};
 
 /// How many are told in one round, before others have the lock.
 const ROUND_MAX: usize = 256;
@@ -99,6 +99,13 @@ impl State {
         let ticket = self.tracker.join(request, deadline, now)?;
         self.await_turn(ticket, Waiter { since: now, deadline, end: end() });
         Ok(Stood::Waits(ticket.number, limited))
+    }
+
+    pub(super) fn snapshot(&self, now: Moment) -> Snapshot {
+        let snapshot = self.tracker.snapshot(now);
+        #[cfg(feature = "sharing")]
+        let snapshot = self.with_share(snapshot, now);
+        snapshot
     }
 
     /// Puts somebody on the list of those who wait.

@@ -3,6 +3,8 @@
 //! What is heard meanwhile counts for those in line too. Who may not go any more stands back into
 //! the line of its bucket, where it was, and holds nothing until that lets it go again.
 
+mod snapshot;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -20,6 +22,8 @@ const LINE_MAX: usize = 64;
 
 pub(crate) struct Turnstile {
     name: Arc<str>,
+    /// How many requests the API allows in a window, if that is known.
+    limit: Option<u32>,
     till: Till,
     line: VecDeque<Entry>,
 }
@@ -197,7 +201,8 @@ impl Core {
     pub(crate) fn with_share(profile: Profile, share: &Share) -> Self {
         let core = Self::new(Tracker::new(Profile { pace: None, ..profile }));
         let (name, till) = (Arc::from(share.name()), share.till(profile.pace));
-        core.state.lock().turnstile = Some(Turnstile { name, till, line: VecDeque::new() });
+        let (limit, line) = (profile.pace.map(|pace| pace.count), VecDeque::new());
+        core.state.lock().turnstile = Some(Turnstile { name, limit, till, line });
         core
     }
 

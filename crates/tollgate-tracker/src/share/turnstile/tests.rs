@@ -10,6 +10,7 @@ use super::super::till::{Answer, Ask, Step};
 use super::super::{DeskError, Door, Share};
 use super::LINE_MAX;
 use crate::gate::{Core, Gate, Pass, Strategy};
+use crate::headers::Scope;
 use crate::{Profile, Reason, Refused, Request, Response};
 
 const SHORTLY: Duration = Duration::from_millis(20);
@@ -82,7 +83,10 @@ async fn tokens_go_to_those_who_came_first_and_the_line_is_bounded() {
         });
     }
     settle().await;
-    assert_eq!(gate.snapshot().in_flight, LINE_MAX, "the others wait in the line of their bucket");
+    let snapshot = gate.snapshot();
+    assert_eq!((snapshot.in_flight, snapshot.waiting), (0, 3 * LINE_MAX));
+    let in_line = snapshot.states[0].waiting;
+    assert_eq!(in_line, LINE_MAX as u64, "the others wait in the line of their bucket");
     while passed.lock().unwrap().len() < 3 * LINE_MAX {
         if let Some(ask) = serve(&core) {
             assert!(ask.refunds.is_empty());
@@ -139,7 +143,8 @@ async fn five_in_line(gate: &Gate, core: &Arc<Core>) -> (Pass, JoinSet<()>, Pass
         });
     }
     settle().await;
-    assert_eq!(gate.snapshot().in_flight, 6);
+    let snapshot = gate.snapshot();
+    assert_eq!((snapshot.in_flight, snapshot.waiting), (1, 5));
     (pass.unwrap(), tasks, passed)
 }
 
@@ -299,6 +304,29 @@ async fn what_is_sent_anyway_and_not_counted_is_not_paid_for() {
     let pass = gate.with(Strategy::SendAnyway).pass(&exempt).await.unwrap();
     assert_eq!(serve(&core), None);
     drop(pass);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_shows_what_is_shared_and_whether_the_server_is_away() {
+    let (gate, core) = shared();
+    let (pass, _tasks, _) = five_in_line(&gate, &core).await;
+    let shown = || gate.snapshot().states.swap_remove(0);
+    let state = shown();
+    assert_eq!((&*state.bucket, &*state.policy, state.scope), ("all", "", Scope::Global));
+    assert_eq!((state.limit, state.remaining), (Some(50), Some(0)), "as the server said");
+    assert_eq!((state.in_flight, state.waiting), (1, 5));
+    drop(pass);
+    assert_eq!(shown().in_flight, 0);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(shown().remaining, None, "others may have taken or given back any number");
+
+    let ask = serve(&core).unwrap();
+    core.heard(&ask, Err(DeskError::Late), core.now());
+    let state = shown();
+    assert_eq!((&*state.policy, state.limit, state.remaining), ("alone", Some(10), Some(0)));
+    assert_eq!(state.reset_in, Some(Nanos::new(1_250_000_000)), "the quiet time");
+    tokio::time::sleep(Duration::from_millis(1_250)).await;
+    assert_eq!((shown().remaining, shown().reset_in), (Some(10), None));
 }
 
 #[tokio::test(start_paused = true)]

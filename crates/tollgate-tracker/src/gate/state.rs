@@ -75,7 +75,7 @@ impl State {
             Strategy::SendAnyway => {
                 let permit = self.tracker.send_anyway(request, now);
                 #[cfg(feature = "sharing")]
-                self.owe(permit.as_ref(), now);
+                self.owe(request, permit.as_ref(), now);
                 return Ok(Stood::Clear(permit, end));
             }
             Strategy::Error => (0, now),

@@ -14,7 +14,7 @@ use super::till::{Answer, Ask, Step, Till, Token};
 use super::{DeskError, Share};
 use crate::gate::{Core, End, State, Stood, Told, Waiter};
 use crate::headers::{Scope, Unit};
-use crate::{Limited, Permit, Profile, Reason, Tracker};
+use crate::{Limited, Permit, Profile, Reason, Request, Tracker};
 
 /// How many stand in line. The others stay in the lines of their buckets: all of these are looked
 /// at whenever there may be a token.
@@ -110,10 +110,15 @@ impl State {
         Stood::Waits(number, limited)
     }
 
-    /// A request is sent anyway, and the next tokens pay for it.
-    pub(crate) fn owe(&mut self, permit: Option<&Permit>, now: Moment) {
-        let is_counted = permit.is_none_or(|permit| self.tracker.is_counted(permit));
-        if let Some(turnstile) = self.turnstile.as_mut().filter(|_| is_counted) {
+    /// A request is sent anyway, and the next tokens pay for it. It has no permit where so many
+    /// are in flight that no more are tracked.
+    pub(crate) fn owe(&mut self, request: &Request<'_>, permit: Option<&Permit>, now: Moment) {
+        let Some(turnstile) = &mut self.turnstile else { return };
+        let is_counted = match permit {
+            Some(permit) => self.tracker.is_counted(permit),
+            None => self.tracker.counts(request, now),
+        };
+        if is_counted {
             turnstile.till.owe(now);
         }
     }

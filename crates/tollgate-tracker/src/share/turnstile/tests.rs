@@ -11,7 +11,7 @@ use super::super::{DeskError, Door, Share};
 use super::LINE_MAX;
 use crate::gate::{Core, Gate, Pass, Strategy};
 use crate::headers::Scope;
-use crate::{Profile, Reason, Refused, Request, Response};
+use crate::{IN_FLIGHT_MAX, Profile, Reason, Refused, Request, Response};
 
 const SHORTLY: Duration = Duration::from_millis(20);
 
@@ -304,6 +304,23 @@ async fn what_is_sent_anyway_and_not_counted_is_not_paid_for() {
     let pass = gate.with(Strategy::SendAnyway).pass(&exempt).await.unwrap();
     assert_eq!(serve(&core), None);
     drop(pass);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_anyway_and_not_tracked_is_paid_for_only_if_it_is_counted() {
+    let (gate, core) = shared();
+    let path = "/interactions/1/aW50ZXJhY3Rpb246x/callback";
+    let exempt = Request::new("POST", path);
+    let now = core.now();
+    for _ in 0..IN_FLIGHT_MAX {
+        let permit = core.state.lock().tracker.send_anyway(&exempt, now);
+        assert!(permit.is_some());
+    }
+    let anyway = gate.with(Strategy::SendAnyway);
+    drop(anyway.pass(&exempt).await.unwrap());
+    assert_eq!(serve(&core), None);
+    drop(anyway.pass(&request()).await.unwrap());
+    assert_eq!(serve(&core).map(|ask| ask.spend), Some(1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,8 +40,8 @@
 //!
 //! While the server is away each process has a share of its own: [`Share::alone`]. No request
 //! waits for the server longer than [`ANSWER_MAX`]; it is tried in the background, and when it
-//! is back, it is used again. Before each change nothing is sent for a window and a little, so
-//! that what was sent under one rule and what is sent under the other never meet.
+//! is back, it is used again. Before each change nothing is sent for a window and up to a second,
+//! so that what was sent under one rule and what is sent under the other never meet.
 
 mod clock;
 mod fresh;
@@ -52,11 +52,12 @@ mod till;
 mod turnstile;
 mod udp;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::Nanos;
+use tollgate::{Moment, Nanos};
 
 use crate::Profile;
 use crate::gate::Core;
@@ -200,22 +201,48 @@ impl Desk {
 /// Keeps the line at the turnstile moving, until it is dropped.
 pub(crate) async fn keep(core: Arc<Core>, mut desk: Desk) {
     loop {
-        let Served { told, step, .. } = core.serve();
-        for told in told {
-            told.end.tell(told.answer);
-        }
+        let (step, is_away) = serve(&core);
         match step {
-            Step::Idle(until) => {
-                tokio::select! {
-                    () = core.line_changed() => {}
-                    () = core.until(until) => {}
-                }
-            }
+            Step::Idle(until) => idle(&core, until).await,
             Step::Ask(ask) => {
                 let asked = core.now();
-                let answer = desk.ask(&ask).await;
+                let answer = tokio::select! {
+                    answer = desk.ask(&ask) => answer,
+                    never = serve_alone(&core), if is_away => match never {},
+                };
                 core.heard(&ask, answer, asked);
             }
         }
     }
 }
+
+/// Serves those in line from the own share while the server is asked whether it is back.
+async fn serve_alone(core: &Arc<Core>) -> Infallible {
+    loop {
+        let until = match serve(core).0 {
+            Step::Idle(until) => until,
+            // It is being asked.
+            Step::Ask(_) => None,
+        };
+        idle(core, until).await;
+    }
+}
+
+/// Tells whoever is to be told something. What to do then, and whether the server is away.
+fn serve(core: &Arc<Core>) -> (Step, bool) {
+    let Served { told, step, is_away, .. } = core.serve();
+    for told in told {
+        told.end.tell(told.answer);
+    }
+    (step, is_away)
+}
+
+async fn idle(core: &Core, until: Option<Moment>) {
+    tokio::select! {
+        () = core.line_changed() => {}
+        () = core.until(until) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,8 @@ use crate::recent::Recent;
 use crate::request::{Costs, Request};
 use crate::verdict::{Limited, Permit, Reason, Verdict};
 use queue::Queues;
+#[cfg(feature = "tokio")]
+pub(crate) use queue::{ANYBODY, ONLY_EXEMPT};
 pub use queue::{QUEUE_DEFAULT, WAITERS_MAX};
 pub use settle::UNSAID_MAX;
 pub use snapshot::{Snapshot, State};

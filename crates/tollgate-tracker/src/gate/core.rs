@@ -11,7 +11,7 @@ use super::state::{Round, State, Stood};
 use super::time::Time;
 use super::waiting::{Told, Waiting};
 use super::{End, Pass, Refused, Strategy};
-use crate::{Limited, Permit, Request, Snapshot, Ticket, Tracker};
+use crate::{Limited, Permit, Request, Snapshot, Tracker};
 
 /// The tracker, those who wait, and the clock. The lock is held for one call of the tracker, or
 /// for one round of releases; never while anybody waits, and never while anybody is told.
@@ -55,7 +55,7 @@ impl Core {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let now = self.now();
-        self.state.lock().tracker.snapshot(now)
+        self.state.lock().snapshot(now)
     }
 
     /// For a task that waits for its turn.
@@ -72,7 +72,7 @@ impl Core {
         };
         let now = self.now();
         let stood = self.state.lock().stand(request, strategy, end, now)?;
-        let (ticket, limited) = match stood {
+        let (number, limited) = match stood {
             Stood::Clear(permit, _) => {
                 #[cfg(feature = "sharing")]
                 if strategy == Strategy::SendAnyway {
@@ -81,12 +81,12 @@ impl Core {
                 }
                 return Ok(Entered::Now(self.pass(permit, Nanos::ZERO)));
             }
-            Stood::Waits(ticket, limited) => (ticket, limited),
+            Stood::Waits(number, limited) => (number, limited),
         };
         self.tell_tasks();
         // Whoever stands in a line was given an end to be told by.
         let receiver = receiver.ok_or(Refused::Closed)?;
-        let waiting = Waiting { core: Arc::clone(self), ticket, receiver, is_told: false };
+        let waiting = Waiting { core: Arc::clone(self), number, receiver, is_told: false };
         Ok(Entered::Later(waiting, limited))
     }
 
@@ -113,12 +113,8 @@ impl Core {
     }
 
     /// Leaves whatever line it stands in.
-    pub(super) fn leave(&self, ticket: Option<Ticket>) {
-        let gone = ticket.and_then(|ticket| {
-            let mut state = self.state.lock();
-            state.tracker.leave(ticket);
-            state.forget(ticket)
-        });
+    pub(super) fn leave(&self, number: u64) {
+        let gone = self.state.lock().leave(number);
         drop(gone);
         self.tell_tasks();
     }

@@ -10,7 +10,8 @@ use super::waiting::{Told, Waiter};
 use super::{Core, End, Refused, Strategy};
 #[cfg(feature = "sharing")]
 use crate::share::Turnstile;
-use crate::{Limited, Permit, Request, Ticket, Tracker, Verdict};
+use crate::tracker::{ANYBODY, ONLY_EXEMPT};
+use crate::{Limited, Permit, Request, Snapshot, Ticket, Tracker, Verdict};
 
 /// How many are told in one round, before others have the lock.
 const ROUND_MAX: usize = 256;
@@ -19,9 +20,11 @@ const GRAIN: Nanos = Nanos::new(1_000_000);
 
 pub(crate) struct State {
     pub(crate) tracker: Tracker,
-    waiting: HashMap<Ticket, Waiter>,
+    /// By the numbers of their tickets. Who comes back into a line keeps its number, but has
+    /// another ticket.
+    waiting: HashMap<u64, (Ticket, Waiter)>,
     /// When whoever waits has waited too long.
-    expiries: BTreeSet<(Moment, Ticket)>,
+    expiries: BTreeSet<(Moment, u64)>,
     /// What the gate's task has to tell.
     pub(super) outbox: Vec<Told>,
     is_closed: bool,
@@ -33,8 +36,9 @@ pub(crate) struct State {
 pub(crate) enum Stood<E> {
     /// It may be sent; nobody needs to be told.
     Clear(Option<Permit>, E),
-    /// It waits, for this reason, in the line of a bucket or for what processes share.
-    Waits(Option<Ticket>, Limited),
+    /// It waits under this number, for this reason, in the line of a bucket or for what processes
+    /// share.
+    Waits(u64, Limited),
 }
 
 /// Who is to be told what, and when to look again.
@@ -71,7 +75,7 @@ impl State {
             Strategy::SendAnyway => {
                 let permit = self.tracker.send_anyway(request, now);
                 #[cfg(feature = "sharing")]
-                self.owe(permit.as_ref(), now);
+                self.owe(request, permit.as_ref(), now);
                 return Ok(Stood::Clear(permit, end));
             }
             Strategy::Error => (0, now),
@@ -94,36 +98,46 @@ impl State {
         self.tracker.set_queue(queue);
         let ticket = self.tracker.join(request, deadline, now)?;
         self.await_turn(ticket, Waiter { since: now, deadline, end: end() });
-        Ok(Stood::Waits(Some(ticket), limited))
+        Ok(Stood::Waits(ticket.number, limited))
+    }
+
+    pub(super) fn snapshot(&self, now: Moment) -> Snapshot {
+        let snapshot = self.tracker.snapshot(now);
+        #[cfg(feature = "sharing")]
+        let snapshot = self.with_share(snapshot, now);
+        snapshot
     }
 
     /// Puts somebody on the list of those who wait.
     pub(crate) fn await_turn(&mut self, ticket: Ticket, waiter: Waiter) {
-        self.expiries.insert((waiter.deadline, ticket));
-        self.waiting.insert(ticket, waiter);
+        self.expiries.insert((waiter.deadline, ticket.number));
+        self.waiting.insert(ticket.number, (ticket, waiter));
+    }
+
+    /// Takes somebody out of the line of a bucket, wherever that is by now.
+    pub(super) fn leave(&mut self, number: u64) -> Option<Waiter> {
+        let (ticket, waiter) = self.forget(number)?;
+        self.tracker.leave(ticket);
+        Some(waiter)
     }
 
     /// Takes somebody off the list of those who wait.
-    pub(super) fn forget(&mut self, ticket: Ticket) -> Option<Waiter> {
-        let waiter = self.waiting.remove(&ticket)?;
-        self.expiries.remove(&(waiter.deadline, ticket));
-        Some(waiter)
+    fn forget(&mut self, number: u64) -> Option<(Ticket, Waiter)> {
+        let (ticket, waiter) = self.waiting.remove(&number)?;
+        self.expiries.remove(&(waiter.deadline, number));
+        Some((ticket, waiter))
     }
 
     pub(super) fn round(&mut self, core: &Arc<Core>, now: Moment) -> Round {
         let mut told = std::mem::take(&mut self.outbox);
         let mut is_unfinished = true;
         while told.len() < ROUND_MAX {
-            if !self.has_room() {
-                is_unfinished = false;
-                break;
-            }
-            let Some((ticket, permit)) = self.tracker.release(now) else {
+            let Some((ticket, permit)) = self.tracker.release_of(self.who_may_go(), now) else {
                 is_unfinished = false;
                 break;
             };
-            match self.forget(ticket) {
-                Some(waiter) => told.extend(self.grant(core, ticket, permit, waiter, now)),
+            match self.forget(ticket.number) {
+                Some((_, waiter)) => told.extend(self.grant(core, ticket, permit, waiter, now)),
                 None => self.tracker.give_back(permit, now),
             }
         }
@@ -134,8 +148,8 @@ impl State {
     pub(super) fn close(&mut self) -> impl Sized + use<> {
         self.is_closed = true;
         let waiting = std::mem::take(&mut self.waiting);
-        for &ticket in waiting.keys() {
-            self.tracker.leave(ticket);
+        for (ticket, _) in waiting.values() {
+            self.tracker.leave(*ticket);
         }
         self.expiries.clear();
         #[cfg(feature = "sharing")]
@@ -169,13 +183,14 @@ impl State {
     }
 
     fn expire(&mut self, told: &mut Vec<Told>, now: Moment) {
-        while let Some(&(deadline, ticket)) = self.expiries.first() {
+        while let Some(&(deadline, number)) = self.expiries.first() {
             if deadline > now {
                 break;
             }
-            let waiter = self.forget(ticket);
-            let limited = self.tracker.expire(ticket, now);
-            if let (Some(waiter), Some(limited)) = (waiter, limited) {
+            self.expiries.pop_first();
+            if let Some((ticket, waiter)) = self.waiting.remove(&number)
+                && let Some(limited) = self.tracker.expire(ticket, now)
+            {
                 told.push(Told { end: waiter.end, answer: Err(limited.into()) });
             }
         }
@@ -183,9 +198,14 @@ impl State {
 
     fn wake(&mut self, now: Moment) -> Option<Moment> {
         let expiry = self.expiries.first().map(|&(deadline, _)| deadline);
-        let release = if self.has_room() { self.tracker.next_wake() } else { None };
+        let release = self.tracker.next_wake_of(self.who_may_go());
         let wake = expiry.into_iter().chain(release).min();
         wake.map(|wake| wake.max(now.after(GRAIN)))
+    }
+
+    /// Who needs no token goes also while there is no room in the line for one.
+    fn who_may_go(&self) -> &'static [bool] {
+        if self.has_room() { ANYBODY } else { ONLY_EXEMPT }
     }
 
     /// Whether somebody who is released has a place to go.

@@ -9,7 +9,6 @@ use tokio::sync::oneshot;
 use tollgate::Moment;
 
 use super::{Core, Pass, Refused};
-use crate::Ticket;
 
 type Answer = Result<Pass, Refused>;
 
@@ -59,8 +58,7 @@ pub(crate) struct Told {
 /// A task's wait for its turn. Dropped before that, it leaves the line.
 pub(crate) struct Waiting {
     pub(super) core: Arc<Core>,
-    /// None where it stands in no bucket's line.
-    pub(super) ticket: Option<Ticket>,
+    pub(super) number: u64,
     pub(super) receiver: oneshot::Receiver<Answer>,
     pub(super) is_told: bool,
 }
@@ -87,6 +85,6 @@ impl Drop for Waiting {
         }
         // Closed first: whoever tells it something from here on is told that nobody listens.
         self.receiver.close();
-        self.core.leave(self.ticket);
+        self.core.leave(self.number);
     }
 }

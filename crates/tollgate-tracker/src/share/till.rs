@@ -7,8 +7,9 @@
 //!
 //! - The server does not answer at `t`: whoever had tokens had them before `t`. So until a window
 //!   after `t` nothing is sent, and then the own share.
-//! - The server answers again at `t`: others may notice as late as [`PROBE`] after it, and send
-//!   their share until then. So until a window after that nothing is sent, and then by tokens.
+//! - The server answers again at `t`: others may just have asked in vain, which takes them up to
+//!   [`ANSWER_MAX`], and ask again [`PROBE`] after that. They send their share until then. So until
+//!   a window after that nothing is sent, and then by tokens.
 //!
 //! What was held when the server went away has to go back, or it is missing until the term ends.
 //! But how much is that? The server may have forgotten all of it, and others may have begun anew:
@@ -22,6 +23,7 @@
 
 use tollgate::{Moment, Nanos};
 
+use super::ANSWER_MAX;
 use super::clock::ServerClock;
 use super::fresh::Freshness;
 use super::held::{Held, Refunds, Terms};
@@ -29,7 +31,7 @@ use super::past::Past;
 use crate::length::Length;
 use crate::pace::{Pace, Places};
 
-/// How often a server that is away is tried.
+/// How long after a try in vain a server that is away is tried again.
 pub(crate) const PROBE: Nanos = Nanos::new(250_000_000);
 /// How late anything may be that was sent just before the server went away.
 const LATE_MAX: Nanos = Nanos::new(250_000_000);
@@ -101,6 +103,19 @@ enum Mode {
     Back { from: Moment },
 }
 
+/// How it stands, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) is_away: bool,
+    /// How many there are in all, if they are of the own share.
+    pub(crate) share: Option<u32>,
+    /// How many are left, as far as that is known.
+    pub(crate) left: Option<u64>,
+    pub(crate) in_flight: u32,
+    /// When there are more, if that is known.
+    pub(crate) opens_at: Option<Moment>,
+}
+
 /// Where tokens come from.
 #[derive(Debug)]
 pub(crate) struct Till {
@@ -113,6 +128,10 @@ pub(crate) struct Till {
     life: u64,
     /// Requests of this life that are not settled yet.
     flying: u32,
+    /// Requests with a token of any kind that are not settled yet.
+    in_flight: u32,
+    /// How many tokens the server had left, and when it said so.
+    left: Option<(Moment, u32)>,
     past: Past,
     /// Requests that were sent without a token, and are paid for with the next.
     owed: u32,
@@ -138,6 +157,8 @@ impl Till {
             mode: Mode::There,
             life: 0,
             flying: 0,
+            in_flight: 0,
+            left: None,
             past: Past::default(),
             owed: 0,
             in_hand: 0,
@@ -155,8 +176,38 @@ impl Till {
         self.mode == Mode::There
     }
 
+    /// How it stands now. What the server said longer ago than a window nobody knows any more.
+    pub(crate) fn standing(&self, now: Moment) -> Standing {
+        let in_flight = self.in_flight;
+        let lately = |&(at, _): &(Moment, u32)| now < at.after(self.window);
+        let left = self.left.filter(lately).map(|(_, left)| left.into());
+        let there = Standing { is_away: false, share: None, left, in_flight, opens_at: None };
+        match self.mode {
+            Mode::There => there,
+            Mode::Back { from } => Standing { left: Some(0), opens_at: Some(from), ..there },
+            Mode::Away { alone_from, .. } => {
+                let own = self.own.as_ref();
+                let left =
+                    own.filter(|_| alone_from <= now).map_or(0, |own| own.left(now, Length::ZERO));
+                Standing {
+                    is_away: true,
+                    share: Some(own.map_or(0, |own| own.pace().count)),
+                    left: Some(left as u64),
+                    in_flight,
+                    opens_at: own.map(|_| self.opens_at(now)),
+                }
+            }
+        }
+    }
+
     /// A token, if there is one now.
     pub(crate) fn take(&mut self, now: Moment) -> Option<Token> {
+        let token = self.find(now)?;
+        self.in_flight += 1;
+        Some(token)
+    }
+
+    fn find(&mut self, now: Moment) -> Option<Token> {
         match self.mode {
             Mode::There if self.in_hand > 0 => {
                 self.in_hand -= 1;
@@ -192,6 +243,7 @@ impl Till {
     /// The request of a token was answered, or lost. The next one that uses it takes at least
     /// `credit` on its way.
     pub(crate) fn settle(&mut self, token: Token, credit: Nanos, now: Moment) {
+        self.in_flight = self.in_flight.saturating_sub(1);
         if let Some(own) = &mut self.own {
             own.answer(now);
         }
@@ -206,6 +258,7 @@ impl Till {
 
     /// The request of a token was never sent.
     pub(crate) fn give_back(&mut self, token: Token) {
+        self.in_flight = self.in_flight.saturating_sub(1);
         if let Some(own) = &mut self.own {
             own.give_back();
         }
@@ -235,8 +288,11 @@ impl Till {
         }
         self.put_back();
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(self.owed);
-        if let Mode::Away { probe_at, .. } = self.mode {
+        if let Mode::Away { alone_from, probe_at } = self.mode {
             if probe_at <= now {
+                // Until there is an answer, or none, the own share is sent as before.
+                let probe_at = now.after(ANSWER_MAX.into()).after(PROBE);
+                self.mode = Mode::Away { alone_from, probe_at };
                 return Step::Ask(self.ask(0, Refunds::new(), now));
             }
             let opens = (waiting > 0 && self.own.is_some()).then(|| self.opens_at(now));
@@ -283,8 +339,8 @@ impl Till {
     pub(crate) fn answered(&mut self, ask: &Ask, answer: Answer, asked: Moment, now: Moment) {
         self.clock.learn(answer.second, asked, now);
         if let Mode::Away { .. } = self.mode {
-            let quiet = Nanos::new(PROBE.get() + self.window.get() + LATE_MAX.get());
-            self.mode = Mode::Back { from: now.after(quiet) };
+            let all_know = now.after(ANSWER_MAX.into()).after(PROBE);
+            self.mode = Mode::Back { from: all_know.after(self.window).after(LATE_MAX) };
             return;
         }
         if let Some(life) = ask.over {
@@ -293,6 +349,7 @@ impl Till {
         if ask.spend == 0 {
             return;
         }
+        self.left = Some((now, answer.left));
         let is_fresh = self.freshness.judge(&answer, asked, now);
         if self.kind == Kind::Spent && answer.granted > 0 && !is_fresh {
             // It counts from when the server gave it, and that was perhaps too long ago.

@@ -3,6 +3,8 @@
 //! What is heard meanwhile counts for those in line too. Who may not go any more stands back into
 //! the line of its bucket, where it was, and holds nothing until that lets it go again.
 
+mod snapshot;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use super::till::{Answer, Ask, Step, Till, Token};
 use super::{DeskError, Share};
 use crate::gate::{Core, End, State, Stood, Told, Waiter};
 use crate::headers::{Scope, Unit};
-use crate::{Limited, Permit, Profile, Reason, Tracker};
+use crate::{Limited, Permit, Profile, Reason, Request, Tracker};
 
 /// How many stand in line. The others stay in the lines of their buckets: all of these are looked
 /// at whenever there may be a token.
@@ -20,6 +22,8 @@ const LINE_MAX: usize = 64;
 
 pub(crate) struct Turnstile {
     name: Arc<str>,
+    /// How many requests the API allows in a window, if that is known.
+    limit: Option<u32>,
     till: Till,
     line: VecDeque<Entry>,
 }
@@ -35,6 +39,8 @@ struct Entry {
 pub(crate) struct Served {
     pub(crate) told: Vec<Told>,
     pub(crate) step: Step,
+    /// Whether the server is away, so that there may be tokens while it is asked.
+    pub(crate) is_away: bool,
     /// Whether somebody left the line, so that another may join.
     has_moved: bool,
 }
@@ -101,13 +107,18 @@ impl State {
         let waiter = Waiter { since: now, deadline, end: end() };
         let number = self.tracker.number();
         turnstile.join(Entry { number, permit, waiter });
-        Stood::Waits(None, limited)
+        Stood::Waits(number, limited)
     }
 
-    /// A request is sent anyway, and the next tokens pay for it.
-    pub(crate) fn owe(&mut self, permit: Option<&Permit>, now: Moment) {
-        let is_counted = permit.is_none_or(|permit| self.tracker.is_counted(permit));
-        if let Some(turnstile) = self.turnstile.as_mut().filter(|_| is_counted) {
+    /// A request is sent anyway, and the next tokens pay for it. It has no permit where so many
+    /// are in flight that no more are tracked.
+    pub(crate) fn owe(&mut self, request: &Request<'_>, permit: Option<&Permit>, now: Moment) {
+        let Some(turnstile) = &mut self.turnstile else { return };
+        let is_counted = match permit {
+            Some(permit) => self.tracker.is_counted(permit),
+            None => self.tracker.counts(request, now),
+        };
+        if is_counted {
             turnstile.till.owe(now);
         }
     }
@@ -140,7 +151,7 @@ impl State {
     fn serve(&mut self, core: &Arc<Core>, now: Moment) -> Served {
         let mut told = Vec::new();
         let Some(turnstile) = &mut self.turnstile else {
-            return Served { told, step: Step::Idle(None), has_moved: false };
+            return Served { told, step: Step::Idle(None), is_away: false, has_moved: false };
         };
         let before = turnstile.line.len();
         let shut = turnstile.clear(&mut self.tracker, now);
@@ -157,6 +168,7 @@ impl State {
             turnstile.refuse(&mut self.tracker, &mut told, now);
         }
         let has_moved = turnstile.line.len() < before;
+        let is_away = !turnstile.till.is_there();
         for Entry { number, permit, waiter } in shut {
             if let Some(ticket) = self.tracker.stand_back(permit, number, now) {
                 self.await_turn(ticket, waiter);
@@ -165,7 +177,7 @@ impl State {
                 told.push(Told { end: waiter.end, answer: Err(limited.into()) });
             }
         }
-        Served { told, step, has_moved }
+        Served { told, step, is_away, has_moved }
     }
 
     fn heard(&mut self, ask: &Ask, answer: Result<Answer, DeskError>, asked: Moment, now: Moment) {
@@ -194,7 +206,8 @@ impl Core {
     pub(crate) fn with_share(profile: Profile, share: &Share) -> Self {
         let core = Self::new(Tracker::new(Profile { pace: None, ..profile }));
         let (name, till) = (Arc::from(share.name()), share.till(profile.pace));
-        core.state.lock().turnstile = Some(Turnstile { name, till, line: VecDeque::new() });
+        let (limit, line) = (profile.pace.map(|pace| pace.count), VecDeque::new());
+        core.state.lock().turnstile = Some(Turnstile { name, limit, till, line });
         core
     }
 

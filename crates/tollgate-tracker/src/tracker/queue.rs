@@ -21,6 +21,11 @@ pub const QUEUE_DEFAULT: usize = 1_000;
 /// How many may wait in all.
 pub const WAITERS_MAX: usize = 100_000;
 
+/// Who may be released: those who are exempt from the limit on all requests, or those who are not.
+pub(crate) const ANYBODY: &[bool] = &[false, true];
+#[cfg(feature = "tokio")]
+pub(crate) const ONLY_EXEMPT: &[bool] = &[true];
+
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     waiters: Arena<Waiter>,
@@ -200,6 +205,24 @@ impl Tracker {
     /// Whose turn it is now, if anybody's. Call it until it says nobody; it hands out one permit
     /// at a time.
     pub fn release(&mut self, now: Moment) -> Option<(Ticket, Permit)> {
+        self.release_of(ANYBODY, now)
+    }
+
+    /// When [`release`](Self::release) may find somebody, if nothing else happens before. In the
+    /// past or now if it would find somebody already; nothing if nobody waits, or only an answer
+    /// can let anybody go.
+    pub fn next_wake(&mut self) -> Option<Moment> {
+        self.next_wake_of(ANYBODY)
+    }
+
+    /// Leaves the line. False if the ticket's turn had come already, or it had left before.
+    pub fn leave(&mut self, ticket: Ticket) -> bool {
+        let now = self.now;
+        self.remove(ticket.slot, now)
+    }
+
+    /// Releases one of those who are exempt from the limit on all requests, or are not.
+    pub(crate) fn release_of(&mut self, whom: &[bool], now: Moment) -> Option<(Ticket, Permit)> {
         let now = self.at(now);
         while let Some(&(at, slot)) = self.queues.timed.first() {
             if at > now {
@@ -208,7 +231,7 @@ impl Tracker {
             self.restand(Some(slot), now);
         }
         loop {
-            let (number, slot) = self.oldest_ready(now)?;
+            let (number, slot) = self.oldest_ready(whom, now)?;
             let bucket = self.buckets.at_mut(slot)?;
             let first = bucket.line.first?;
             let waiter = *self.queues.waiters.at(first)?;
@@ -223,18 +246,10 @@ impl Tracker {
         }
     }
 
-    /// Leaves the line. False if the ticket's turn had come already, or it had left before.
-    pub fn leave(&mut self, ticket: Ticket) -> bool {
-        let now = self.now;
-        self.remove(ticket.slot, now)
-    }
-
-    /// When [`release`](Self::release) may find somebody, if nothing else happens before. In the
-    /// past or now if it would find somebody already; nothing if nobody waits, or only an answer
-    /// can let anybody go.
-    pub fn next_wake(&mut self) -> Option<Moment> {
+    /// When that may find somebody.
+    pub(crate) fn next_wake_of(&mut self, whom: &[bool]) -> Option<Moment> {
         let mut wake = self.queues.timed.first().map(|&(at, _)| at);
-        for exempt in [false, true] {
+        for &exempt in whom {
             if self.queues.ready(exempt).is_empty() {
                 continue;
             }
@@ -321,9 +336,9 @@ impl Tracker {
     }
 
     /// The bucket whose first has waited longest of all that may go.
-    fn oldest_ready(&mut self, now: Moment) -> Option<(u64, Slot)> {
+    fn oldest_ready(&mut self, whom: &[bool], now: Moment) -> Option<(u64, Slot)> {
         let mut oldest = None;
-        for exempt in [false, true] {
+        for &exempt in whom {
             let Some(&first) = self.queues.ready(exempt).first() else { continue };
             if self.shut_to_all(exempt, now).is_ok() {
                 oldest = oldest.into_iter().chain([first]).min();

@@ -7,6 +7,8 @@ use tollgate::Moment;
 #[cfg(feature = "sharing")]
 use super::InFlight;
 use super::{Tracker, WAITERS_MAX};
+#[cfg(feature = "sharing")]
+use crate::request::Request;
 use crate::verdict::{Limited, Permit, Reason, Ticket};
 
 impl Tracker {
@@ -23,6 +25,12 @@ impl Tracker {
     /// Whether the limit on all requests counts the request of a permit.
     pub fn is_counted(&self, permit: &Permit) -> bool {
         self.permits.at(permit.slot()).is_none_or(|flight| !flight.route.exempt)
+    }
+
+    /// Whether the limit on all requests counts a request.
+    #[cfg(feature = "sharing")]
+    pub(crate) fn counts(&self, request: &Request<'_>, now: Moment) -> bool {
+        !self.profile.route(request, now).exempt
     }
 
     /// Whether the request of a permit, which was not sent yet, may still be: what was heard since

@@ -14,6 +14,8 @@ const NOTHING: Answer =
     Answer { granted: 0, left: 0, lacks: 0, retry_in: Nanos::ZERO, second: None };
 /// What an API that allows fifty a second lets tokens come no faster than.
 const SPACING: Nanos = Nanos::new(20_000_000);
+/// How long it takes at most until a server counts as away.
+const SILENT_MS_MAX: u64 = 500;
 
 /// Of which term, and whose in which life if it is a ledger.
 type Key = (u64, Option<(usize, u64)>);
@@ -109,8 +111,8 @@ struct Process {
     ahead: Nanos,
     flying: VecDeque<(Moment, Token)>,
     looks_at: Moment,
-    /// When an answer comes, to what was asked when.
-    pending: Option<(Moment, Moment, Ask, Answer)>,
+    /// When an answer comes, or none, to what was asked when.
+    pending: Option<(Moment, Moment, Ask, Option<Answer>)>,
 }
 
 /// What the API counted, by arrival.
@@ -170,7 +172,10 @@ impl World {
             process.flying.push_back((answered, token));
         }
         if let Some((_, asked, ask, answer)) = process.pending.take_if(|(at, ..)| *at <= now) {
-            process.till.answered(&ask, answer, asked, here);
+            match answer {
+                Some(answer) => process.till.answered(&ask, answer, asked, here),
+                None => process.till.failed(here),
+            }
             process.looks_at = now;
             return;
         }
@@ -181,7 +186,12 @@ impl World {
         {
             match self.server.ask(index, &ask, now) {
                 Some(answer) => self.answer(index, ask, answer, now),
-                None => process.till.failed(here),
+                None => {
+                    // It refuses at once, or is silent.
+                    let fails_ms = self.random.below(SILENT_MS_MAX + 1);
+                    let fails_at = now.after(Nanos::new((fails_ms * MS).into()));
+                    process.pending = Some((fails_at, here, ask, None));
+                }
             }
         }
     }
@@ -192,7 +202,7 @@ impl World {
         match self.late_answers {
             Some((one_in, late_max_ms)) if self.random.below(one_in) == 0 => {
                 let late = Nanos::new((self.random.below(late_max_ms) * MS).into());
-                process.pending = Some((now.after(late), here, ask, answer));
+                process.pending = Some((now.after(late), here, ask, Some(answer)));
             }
             _ => process.till.answered(&ask, answer, here, here),
         }
@@ -301,12 +311,12 @@ fn when_the_server_goes_each_has_its_share_and_when_it_is_back_all_is_shared_aga
             world.run(10_000, back);
             // It has forgotten everything.
             world.server = make();
-            world.run(back, 30_000);
+            world.run(back, 30_500);
             let most = world.most_in_a_window();
             assert!(most <= 50, "seed {seed}: {most} in a window");
             let alone = world.between(12_000, 20_000);
             assert!((8 * 44..=8 * 48).contains(&alone), "seed {seed}: {alone} alone");
-            let together = world.between(23_000, 30_000);
+            let together = world.between(23_500, 30_500);
             assert!(together >= 7 * 46, "seed {seed}: {together} together again");
             assert!(world.processes.iter().all(|process| process.till.is_there()));
         }

@@ -10,7 +10,8 @@ use super::super::till::{Answer, Ask, Step};
 use super::super::{DeskError, Door, Share};
 use super::LINE_MAX;
 use crate::gate::{Core, Gate, Pass, Strategy};
-use crate::{Profile, Reason, Refused, Request, Response};
+use crate::headers::Scope;
+use crate::{IN_FLIGHT_MAX, Profile, Reason, Refused, Request, Response};
 
 const SHORTLY: Duration = Duration::from_millis(20);
 
@@ -82,7 +83,10 @@ async fn tokens_go_to_those_who_came_first_and_the_line_is_bounded() {
         });
     }
     settle().await;
-    assert_eq!(gate.snapshot().in_flight, LINE_MAX, "the others wait in the line of their bucket");
+    let snapshot = gate.snapshot();
+    assert_eq!((snapshot.in_flight, snapshot.waiting), (0, 3 * LINE_MAX));
+    let in_line = snapshot.states[0].waiting;
+    assert_eq!(in_line, LINE_MAX as u64, "the others wait in the line of their bucket");
     while passed.lock().unwrap().len() < 3 * LINE_MAX {
         if let Some(ask) = serve(&core) {
             assert!(ask.refunds.is_empty());
@@ -139,7 +143,8 @@ async fn five_in_line(gate: &Gate, core: &Arc<Core>) -> (Pass, JoinSet<()>, Pass
         });
     }
     settle().await;
-    assert_eq!(gate.snapshot().in_flight, 6);
+    let snapshot = gate.snapshot();
+    assert_eq!((snapshot.in_flight, snapshot.waiting), (1, 5));
     (pass.unwrap(), tasks, passed)
 }
 
@@ -179,6 +184,29 @@ async fn of_those_who_wait_for_a_token_no_more_go_than_a_budget_that_shrank_has_
     serve_for(&core, 1_900).await;
     assert_eq!(*passed.lock().unwrap(), [0, 1, 2]);
     assert_eq!(gate.snapshot().in_flight, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stands_back_and_goes_away_leaves_the_line() {
+    let (gate, core) = shared();
+    let (mut pass, mut tasks, _) = five_in_line(&gate, &core).await;
+    let mut late = JoinSet::new();
+    for _ in 0..LINE_MAX {
+        let gate = gate.clone();
+        late.spawn(async move { drop(gate.pass(&request()).await) });
+    }
+    settle().await;
+    // So that some of these had a ticket before they came to the line for tokens.
+    tasks.shutdown().await;
+    serve(&core);
+    settle().await;
+    pass.sent();
+    let fields: [(&str, &[u8]); 1] = [("retry-after", b"2")];
+    pass.track(Response { status: 429, fields, body: Some(b"{\"retry_after\": 2.0}") });
+    serve(&core);
+    assert_eq!(gate.snapshot().waiting, LINE_MAX);
+    late.shutdown().await;
+    assert_eq!(gate.snapshot().waiting, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,6 +254,24 @@ async fn what_the_limit_does_not_count_needs_no_token() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_needs_no_token_goes_when_its_bucket_opens_though_the_line_for_tokens_is_full() {
+    let (gate, core) = shared();
+    learn(&gate, &core).await;
+    let path = "/interactions/1/aW50ZXJhY3Rpb246x/callback";
+    let first = gate.pass(&Request::new("POST", path)).await.unwrap();
+    crate::gate::tests::answer(first, 200, 1, 0, "1");
+    let mut tasks = JoinSet::new();
+    for _ in 0..2 * LINE_MAX {
+        let gate = gate.clone();
+        tasks.spawn(async move { drop(gate.pass(&request()).await) });
+    }
+    settle().await;
+    let exempt = Request::new("POST", path);
+    let second = tokio::time::timeout(Duration::from_secs(2), gate.pass(&exempt)).await;
+    assert!(second.is_ok_and(|pass| pass.is_ok()), "nobody has to serve it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_sent_anyway_is_paid_for_with_the_next_tokens() {
     let (gate, core) = shared();
     learn(&gate, &core).await;
@@ -258,6 +304,46 @@ async fn what_is_sent_anyway_and_not_counted_is_not_paid_for() {
     let pass = gate.with(Strategy::SendAnyway).pass(&exempt).await.unwrap();
     assert_eq!(serve(&core), None);
     drop(pass);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_anyway_and_not_tracked_is_paid_for_only_if_it_is_counted() {
+    let (gate, core) = shared();
+    let path = "/interactions/1/aW50ZXJhY3Rpb246x/callback";
+    let exempt = Request::new("POST", path);
+    let now = core.now();
+    for _ in 0..IN_FLIGHT_MAX {
+        let permit = core.state.lock().tracker.send_anyway(&exempt, now);
+        assert!(permit.is_some());
+    }
+    let anyway = gate.with(Strategy::SendAnyway);
+    drop(anyway.pass(&exempt).await.unwrap());
+    assert_eq!(serve(&core), None);
+    drop(anyway.pass(&request()).await.unwrap());
+    assert_eq!(serve(&core).map(|ask| ask.spend), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_shows_what_is_shared_and_whether_the_server_is_away() {
+    let (gate, core) = shared();
+    let (pass, _tasks, _) = five_in_line(&gate, &core).await;
+    let shown = || gate.snapshot().states.swap_remove(0);
+    let state = shown();
+    assert_eq!((&*state.bucket, &*state.policy, state.scope), ("all", "", Scope::Global));
+    assert_eq!((state.limit, state.remaining), (Some(50), Some(0)), "as the server said");
+    assert_eq!((state.in_flight, state.waiting), (1, 5));
+    drop(pass);
+    assert_eq!(shown().in_flight, 0);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(shown().remaining, None, "others may have taken or given back any number");
+
+    let ask = serve(&core).unwrap();
+    core.heard(&ask, Err(DeskError::Late), core.now());
+    let state = shown();
+    assert_eq!((&*state.policy, state.limit, state.remaining), ("alone", Some(10), Some(0)));
+    assert_eq!(state.reset_in, Some(Nanos::new(1_250_000_000)), "the quiet time");
+    tokio::time::sleep(Duration::from_millis(1_250)).await;
+    assert_eq!((shown().remaining, shown().reset_in), (Some(10), None));
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,13 +9,16 @@
 //! the API allows `N` in any window `W`, as fifty in a second.
 //!
 //! **[`Door::Http`] holds tokens**: one is taken before a request is sent, and given back a window
-//! after its answer came. So however late anything is on its way, the API never counts more
-//! requests in a window than there are tokens, and all of them can be used:
-//! `burst: 50, count: 1, period: 365d`. Nothing comes back by itself; but a process that ends gives
-//! nothing back, as it would have to stay for a window to do so. So each minute, or twenty windows
-//! if that is more, has a bucket of its own, by the server's clock. Around its end requests are
-//! counted in both, as no process knows that clock exactly. What a process holds is also written down in a ledger of its
-//! own, a bucket of the same limit: so it can be told after a failure what is to be given back.
+//! after its answer came. So the API never counts more requests in a window than there are tokens,
+//! and all of them can be used: `burst: 50, count: 1, period: 365d`. Nothing comes back by itself;
+//! but a process that ends gives nothing back, as it would have to stay for a window to do so. So
+//! each minute, or twenty windows if that is more, is a term with a bucket of its own, by the
+//! server's clock. Around its end requests are counted in both, as no process knows that clock
+//! exactly, and as some are on their way. That is enough for all that reach the API within two
+//! seconds of their pass. Within a term they may be as late as they like; but what was sent in one
+//! and arrives later than that in the next may be counted besides all tokens of that one.
+//! What a process holds is also written down in a ledger of its own, a bucket of the same limit: so
+//! it can be told after a failure what is to be given back.
 //!
 //! **[`Door::Udp`] spends tokens**, as nothing can be given back on that wire. A request is counted
 //! there when it is allowed, and by the API when it arrives. A limit of burst `b` and count `c` in

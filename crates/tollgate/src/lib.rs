@@ -59,7 +59,8 @@ pub mod store;
 
 pub use keyed::Keyed;
 pub use limiter::{
-    Answers, Batch, Decision, Explanation, Limiter, Merged, Mistake, Mode, Request, Witness,
+    Answers, Batch, Carried, Decision, Explanation, Limiter, Merged, Mistake, Mode, Request,
+    Witness,
 };
 pub use limits::Limits;
 pub use time::{Clock, Moment, Nanos};

@@ -5,7 +5,9 @@
 //! new rule, and the old one points to it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use super::carried::CarriedRules;
 use super::gcra::{self, Outcome, Rule, TAT_BITS, Tat, Verdict};
 use super::{Algorithm, Cell, Change, Standing};
 use crate::{Moment, Nanos};
@@ -20,6 +22,10 @@ pub struct RuleId(u32);
 impl RuleId {
     /// In no book.
     pub(crate) const NONE: Self = Self(u32::MAX >> 2);
+
+    pub(crate) const fn new(number: u32) -> Self {
+        Self(number)
+    }
 
     /// Which of the rules of its book it is, from zero.
     pub(crate) const fn number(self) -> u32 {
@@ -38,6 +44,8 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Book {
     entries: Vec<Entry>,
+    /// Those that come with asks, in common with all clones of this book.
+    carried: Arc<CarriedRules>,
 }
 
 /// The book has no room for another rule.
@@ -73,31 +81,41 @@ impl Book {
         }
     }
 
-    /// How many rules there are.
+    /// The rules that come with asks.
+    pub(crate) fn carried(&self) -> &Arc<CarriedRules> {
+        &self.carried
+    }
+
+    /// How many rules of named limits there are.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// The rules that are in force.
+    /// The rules of named limits that are in force.
     pub fn all_in_force(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
         let numbered = (0..).map(RuleId).zip(&self.entries);
         numbered.filter(|(id, entry)| entry.successor == *id).map(|(id, entry)| (id, &entry.rule))
     }
 
-    /// Every rule, by number, each with the number of the one in force in its place.
+    /// Every rule of a named limit, by number, each with the number of the one in force in its place.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Rule, RuleId)> {
         self.entries.iter().map(|entry| (&entry.rule, entry.successor))
     }
 
     /// The rule of this number, if the book has it.
     pub fn rule(&self, id: RuleId) -> Option<&Rule> {
-        self.entries.get(id.0 as usize).map(|entry| &entry.rule)
+        match self.entries.get(id.0 as usize) {
+            Some(entry) => Some(&entry.rule),
+            None => self.carried.rule(id),
+        }
     }
 
     /// The rule in force for asks under `id`, and its number.
     #[inline]
     pub fn in_force(&self, id: RuleId) -> Option<(RuleId, &Rule)> {
-        let entry = self.entries.get(id.0 as usize)?;
+        let Some(entry) = self.entries.get(id.0 as usize) else {
+            return self.carried.rule(id).map(|rule| (id, rule));
+        };
         if entry.successor == id {
             return Some((id, &entry.rule));
         }
@@ -221,14 +239,18 @@ impl Algorithm for Gcra {
         ask: &Ask,
         now: Moment,
     ) -> Option<(Outcome, BucketCell)> {
-        let entry = book.entries.get(ask.rule.0 as usize)?;
-        if entry.successor != ask.rule || cell.rule() != ask.rule {
+        let rule = match book.entries.get(ask.rule.0 as usize) {
+            Some(entry) if entry.successor == ask.rule => &entry.rule,
+            Some(_) => return None,
+            None => book.carried.rule(ask.rule)?,
+        };
+        if cell.rule() != ask.rule {
             return None;
         }
         if ask.action != Action::CheckAndSpend || ask.cost == 0 {
             return None;
         }
-        let (after, outcome) = gcra::spend_short(&entry.rule, cell.tat(), ask.cost, now)?;
+        let (after, outcome) = gcra::spend_short(rule, cell.tat(), ask.cost, now)?;
         let renewed = match outcome.verdict {
             Verdict::Allow => BucketCell::new(after, ask.rule, REGULAR),
             _ => BucketCell(cell.0 | REGULAR | DENIED),
@@ -267,7 +289,8 @@ impl Algorithm for Gcra {
             {
                 Change::Mark(BucketCell::new(before, id, regular | DENIED))
             }
-            // It may have been written under another rule by an ask that a reload overtook.
+            // It was written under another rule: by an ask that a reload overtook, or that brought
+            // its own.
             (.., Some(cell)) if cell.rule() != id => {
                 Change::Mark(BucketCell::new(before, id, cell.flags()))
             }

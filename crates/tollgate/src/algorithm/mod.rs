@@ -10,8 +10,10 @@
 
 pub mod average;
 pub mod book;
+pub mod carried;
 pub mod gcra;
 pub mod quota;
+pub mod shelf;
 
 use crate::{Moment, Nanos};
 

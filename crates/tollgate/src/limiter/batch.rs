@@ -33,7 +33,12 @@ impl Batch {
             if !std::ptr::eq(name, ask.limit) {
                 (name, entry) = (ask.limit, resolver.entry(ask.limit));
             }
-            match entry.and_then(|entry| entry.question(ask.id, action(place), ask.cost)) {
+            let (action, cost) = (action(place), ask.cost);
+            let asked = match ask.carried {
+                None => entry.and_then(|entry| entry.question(ask.id, action, cost)),
+                Some(carried) => resolver.keys().question(carried, ask.id, action, cost),
+            };
+            match asked {
                 Ok(question) => self.questions.push(question),
                 Err(unresolved) => {
                     self.mistakes.push((place, mistake(resolver, ask, unresolved)));

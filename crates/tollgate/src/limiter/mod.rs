@@ -23,6 +23,7 @@
 //! ```
 
 mod batch;
+mod carry;
 mod decisions;
 mod explain;
 mod mistake;
@@ -40,7 +41,9 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
+pub use crate::algorithm::carried::{CARRIED_RULES_MAX, Carried, TooManyRules};
 pub use batch::{Answers, Batch};
+pub use carry::CARRIED;
 pub use decisions::Decisions;
 pub use explain::Explanation;
 pub use mistake::Mistake;
@@ -49,6 +52,7 @@ pub use wherever::{AlreadyShared, Wherever};
 pub use witness::{Act, Decided, Ruling, Seen, Witness};
 
 use crate::algorithm::book::{Action, Ask, Gcra};
+use crate::algorithm::carried::CarriedRules;
 use crate::algorithm::gcra::{Outcome, Verdict};
 use crate::limits::resolver::{Entry, Registry, Resolver, Unresolved};
 use crate::limits::{Limit, Limits, NamedLimit};
@@ -76,6 +80,8 @@ struct Core {
     store: MemoryStore<Gcra>,
     secret: Secret,
     registry: Mutex<Registry>,
+    /// Those of the registry's rules that come with asks.
+    carried: Arc<CarriedRules>,
     /// What decides in place of `store`, if the buckets are shared.
     shared: OnceLock<Arc<dyn SharedStore<Gcra>>>,
 }
@@ -98,7 +104,7 @@ pub struct Decision {
 /// One ask: of a limit, for an id.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The name of the limit.
+    /// The name of the limit; [`CARRIED`] where there is none.
     pub limit: &'a str,
     /// Whom it counts for.
     pub id: &'a str,
@@ -106,12 +112,14 @@ pub struct Request<'a> {
     pub cost: u64,
     /// What a transaction does with it.
     pub mode: Mode,
+    /// The rule that it brings along, in place of a limit's.
+    carried: Option<Carried>,
 }
 
 impl<'a> Request<'a> {
     /// An ask for `cost` tokens that must be allowed.
     pub const fn new(limit: &'a str, id: &'a str, cost: u64) -> Self {
-        Self { limit, id, cost, mode: Mode::CheckAndSpend }
+        Self { limit, id, cost, mode: Mode::CheckAndSpend, carried: None }
     }
 
     /// An ask for `cost` tokens that all have in common, as those of a bucket are.
@@ -154,8 +162,9 @@ impl Limiter {
         secret: Secret,
         registry: Registry,
     ) -> Self {
+        let (carried, shared) = (registry.carried(), OnceLock::new());
         let (resolver, registry) = (ArcSwap::from_pointee(resolver), Mutex::new(registry));
-        let core = Core { resolver, store, secret, registry, shared: OnceLock::new() };
+        let core = Core { resolver, store, secret, registry, carried, shared };
         Self { core: Arc::new(core), witness: None }
     }
 
@@ -365,7 +374,11 @@ fn question(
     action: Action,
 ) -> Result<Question<Gcra>, Mistake> {
     let question = |entry: &Entry| entry.question(ask.id, action, ask.cost);
-    match resolver.entry(ask.limit).and_then(question) {
+    let asked = match ask.carried {
+        None => resolver.entry(ask.limit).and_then(question),
+        Some(carried) => resolver.keys().question(carried, ask.id, action, ask.cost),
+    };
+    match asked {
         Ok(question) => Ok(question),
         Err(unresolved) => Err(mistake(resolver, ask, unresolved)),
     }
@@ -396,9 +409,10 @@ fn decision(
 
 #[cold]
 fn cost_above_burst(resolver: &Resolver, ask: &Request<'_>) -> Mistake {
-    let burst = match resolver.applied(ask.limit, ask.id) {
-        Ok(applied) => applied.limit().map_or(0, Limit::burst),
-        Err(_) => 0,
+    let burst = match (ask.carried, resolver.applied(ask.limit, ask.id)) {
+        (Some(carried), _) => resolver.keys().burst(carried),
+        (None, Ok(applied)) => applied.limit().map_or(0, Limit::burst),
+        (None, Err(_)) => 0,
     };
     Mistake::CostAboveBurst { limit: ask.limit.to_owned(), cost: ask.cost, burst }
 }

@@ -45,7 +45,7 @@ impl Limiter {
         from.begin(Section::Limits)?;
         let secret = from.secret()?;
         let (mut registry, rules) = Registry::restore(from)?;
-        let old = Resolver::restore(from, &rules)?;
+        let old = Resolver::restore(from, &rules, &secret, &registry)?;
         let store = from.cells(&registry.book(), memory, at)?;
         from.end()?;
 

@@ -6,7 +6,7 @@ use super::{Decided, Decision, Decisions, Limiter, Mistake, Request, decision, m
 use crate::Moment;
 use crate::algorithm::book::{Action, Gcra};
 use crate::algorithm::gcra::Outcome;
-use crate::limits::resolver::Resolver;
+use crate::limits::resolver::{Keys, Resolver};
 use crate::store::{Question, Store};
 
 /// How many asks one transaction can have.
@@ -112,13 +112,20 @@ pub(super) fn gather(
     for ask in asks {
         let question = Question { joined: true, ..question(resolver, ask, action(ask))? };
         if questions.iter().any(|other| other.bucket == question.bucket) {
-            let applied = resolver.applied(ask.limit, ask.id);
-            let bucket = applied.map_err(|e| mistake(resolver, ask, e))?.bucket_key();
-            return Err(Mistake::SameBucketTwice { bucket });
+            return Err(Mistake::SameBucketTwice { bucket: bucket_key(resolver, ask)? });
         }
         questions.push(question);
     }
     Ok(questions)
+}
+
+#[cold]
+fn bucket_key(resolver: &Resolver, ask: &Request<'_>) -> Result<String, Mistake> {
+    if ask.carried.is_some() {
+        return Ok(Keys::bucket_key(ask.id));
+    }
+    let applied = resolver.applied(ask.limit, ask.id);
+    applied.map(|applied| applied.bucket_key()).map_err(|e| mistake(resolver, ask, e))
 }
 
 /// What the answers to the questions of a transaction come to.

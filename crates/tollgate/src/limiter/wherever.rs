@@ -10,7 +10,7 @@ use super::{
 use crate::Moment;
 use crate::algorithm::book::{Action, Ask, Gcra};
 use crate::algorithm::gcra::Outcome;
-use crate::limits::resolver::Resolver;
+use crate::limits::resolver::{Keys, Resolver};
 use crate::store::Question;
 use crate::store::shared::{BucketNames, SharedStore, Visit};
 
@@ -231,7 +231,10 @@ impl<'l> Wherever<'l> {
 fn bucket_names(resolver: &Resolver, asks: &[Request<'_>]) -> BucketNames {
     let mut names = BucketNames::default();
     for ask in asks {
-        names.push_with(|to| resolver.write_bucket_key(ask.limit, ask.id, to));
+        names.push_with(|to| match ask.carried {
+            None => resolver.write_bucket_key(ask.limit, ask.id, to),
+            Some(_) => Keys::write_bucket_key(ask.id, to),
+        });
     }
     names
 }

@@ -56,7 +56,7 @@ pub struct Decided<'a> {
 /// One ask that was decided, looking at its own bucket only.
 #[derive(Clone, Copy)]
 pub struct Seen<'a> {
-    /// The name of the limit.
+    /// The name of the limit; [`CARRIED`](super::CARRIED) for all asks that bring their rule along.
     pub limit: &'a str,
     /// What stands for the limit and the id, however the id was spelled. It is the same for all
     /// that share a limiter's buckets, also after a reload or a restart.
@@ -71,6 +71,7 @@ pub struct Seen<'a> {
     /// Whether it passed.
     pub ruling: Ruling,
     id: &'a str,
+    is_carried: bool,
     resolver: &'a Resolver,
 }
 
@@ -141,11 +142,15 @@ impl<'a> Seen<'a> {
         let takes = act == Act::Spend && ruling == Ruling::Allowed;
         let (limit, cost) = (request.limit, ask.cost);
         let spent = if takes { cost } else { 0 };
-        Self { limit, bucket, act, cost, spent, ruling, id: request.id, resolver }
+        let (id, is_carried) = (request.id, request.carried.is_some());
+        Self { limit, bucket, act, cost, spent, ruling, id, is_carried, resolver }
     }
 
     /// Appends the id in its one spelling.
     pub fn write_id(&self, to: &mut String) {
+        if self.is_carried {
+            return to.push_str(self.id);
+        }
         let mut buffer = IdBuffer::new();
         let format = self.resolver.entry(self.limit).map(Entry::id_format);
         // It was decided, so there is such a limit and the id is one of it.

@@ -4,6 +4,7 @@
 //! name up, brings its id to its one spelling, and takes the fingerprint of that; no text is put
 //! together, and the fingerprint serves both to find an override and to find the bucket.
 
+mod carried;
 mod saved;
 
 use std::cell::Cell;
@@ -11,11 +12,14 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+pub(crate) use carried::Keys;
+
 use super::{
     DefaultLimit, IdBuffer, IdError, IdFormat, Limit, Limits, NAMES_MAX, NamedLimit, OVERRIDES_MAX,
     Override,
 };
 use crate::algorithm::book::{Action, Ask, Book, BookFull, Gcra, RuleId};
+use crate::algorithm::carried::CarriedRules;
 use crate::algorithm::gcra::Rule;
 use crate::store::shared::{BucketNames, Sharing};
 use crate::store::{Fingerprint, Question, Secret};
@@ -64,6 +68,11 @@ impl Registry {
         Ok(Some(id))
     }
 
+    /// The rules that come with asks.
+    pub(crate) fn carried(&self) -> Arc<CarriedRules> {
+        Arc::clone(self.book.carried())
+    }
+
     /// The rules so far, for a store.
     pub(crate) fn book(&mut self) -> Arc<Book> {
         self.book.replace(&std::mem::take(&mut self.replaced));
@@ -89,6 +98,8 @@ pub(crate) struct Resolver {
     places: HashMap<Box<str>, usize>,
     /// Names that are gone: their buckets are still there, should they come back.
     retired: HashMap<Box<str>, Entry>,
+    /// For asks without a name, that bring their rule along.
+    keys: Keys,
 }
 
 /// A limit, ready to be asked.
@@ -160,7 +171,8 @@ impl Resolver {
                 retired.insert(name.clone(), entry.clone());
             }
         }
-        Ok(Self { limits, entries, places, retired })
+        let keys = Keys::new(secret, registry);
+        Ok(Self { limits, entries, places, retired, keys })
     }
 
     fn all(&self) -> impl Iterator<Item = (&Box<str>, &Entry)> {
@@ -173,6 +185,12 @@ impl Resolver {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// What is not limited under a name, but by the rules that come with asks.
+    #[inline]
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
     }
 
     /// What is limited under a name.

@@ -66,14 +66,17 @@
 //! names    = count: u32, (name, secret, default: u32, own, own) ..   overrides, and lapsed ones
 //! own      = count: u32, (fingerprint: u128, rule: u32) ..
 //! name     = length: u16, UTF-8
-//! cells    = shards: u32, (count: u64, (fingerprint: u128, cell) ..) ..
+//! cells    = shards: u32, (carried, count: u64, (fingerprint: u128, cell) ..) ..
+//! carried  = count: u32, (rule: u32, burst: u64, step: u64, rate: u64) ..   in limits only
 //! ```
 #![warn(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
+mod carried;
 mod cells;
 mod reader;
 mod writer;
 
+pub use carried::SavedRules;
 pub use cells::Kept;
 pub use reader::Reader;
 pub use writer::Writer;
@@ -83,7 +86,7 @@ use std::io;
 use crate::algorithm::book::BookFull;
 
 /// Which format this writes, and the only one it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// How long a frame can be: what is held in memory at a time.
 pub const FRAME_BYTES_MAX: usize = 1 << 18;
 

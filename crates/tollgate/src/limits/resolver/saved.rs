@@ -5,14 +5,14 @@ use std::io::{self, Read, Write};
 
 use hashbrown::HashMap;
 
-use super::{Entry, Registry, Resolver, Scope};
+use super::{Entry, Keys, Registry, Resolver, Scope};
 use crate::Nanos;
 use crate::algorithm::book::RuleId;
 use crate::algorithm::gcra::Rule;
 use crate::limits::{BUCKET_NAME_BYTES_MAX, IdFormat, Limits, NAMES_MAX, OVERRIDES_MAX};
-use crate::store::Fingerprint;
 use crate::store::saved::{Reader, RestoreError, Writer};
 use crate::store::shared::Sharing;
+use crate::store::{Fingerprint, Secret};
 
 const NO_RULE: u32 = u32::MAX;
 
@@ -117,6 +117,8 @@ impl Resolver {
     pub(crate) fn restore<R: Read>(
         from: &mut Reader<R>,
         rules: &Rules,
+        secret: &Secret,
+        registry: &Registry,
     ) -> Result<Self, RestoreError> {
         let mut retired = HashMap::new();
         // Those that were in force, and as many again that were gone.
@@ -124,7 +126,8 @@ impl Resolver {
             retired.insert(name(from)?, Entry::restore(from, rules)?);
         }
         let (limits, entries, places) = (Limits::new(), Vec::new(), HashMap::new());
-        Ok(Self { limits, entries, places, retired })
+        let keys = Keys::new(secret, registry);
+        Ok(Self { limits, entries, places, retired, keys })
     }
 }
 

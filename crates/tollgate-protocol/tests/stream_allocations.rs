@@ -69,6 +69,7 @@ fn no_request_allocates_once_the_connection_is_warm() {
 fn no_ask_allocates_once_the_connection_is_warm() {
     let asks = b"*3\r\n$8\r\nTHROTTLE\r\n$7\r\nPerUser\r\n$3\r\nada\r\nthrottle PerUser bob 2\r\n\
         THROTTLE PerUser ada -1\nTHROTTLE.RESET PerUser bob\n\
+        CL.THROTTLE a 2 3 60\nCL.THROTTLE a 5 3 60 2\nCL.RESET a\n\
         THROTTLE.TRANSACTION PerUser ada 1 PerUser bob 1\n\r\n*0\r\n";
     assert_no_allocations(&resp::Door::new(limiter()), &asks.repeat(50));
 }

@@ -5,6 +5,8 @@ use super::reply::{self, Protocol};
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
+    ClThrottle,
+    ClReset,
     Throttle,
     ThrottleReset,
     ThrottleTransaction,
@@ -24,7 +26,14 @@ pub(super) enum Verb {
 impl Verb {
     /// Whether it asks a limit, for which a token must be good.
     pub(super) const fn decides(self) -> bool {
-        matches!(self, Self::Throttle | Self::ThrottleReset | Self::ThrottleTransaction)
+        matches!(
+            self,
+            Self::ClThrottle
+                | Self::ClReset
+                | Self::Throttle
+                | Self::ThrottleReset
+                | Self::ThrottleTransaction
+        )
     }
 
     /// Whether it needs no token at all.
@@ -45,8 +54,10 @@ pub(super) struct Command {
 }
 
 /// What is asked most often comes first.
-const COMMANDS: [Command; 14] = [
+const COMMANDS: [Command; 16] = [
+    command("cl.throttle", Verb::ClThrottle, -5, "Spends tokens by the rule that comes with it"),
     command("throttle", Verb::Throttle, -3, "Spends tokens of a named limit"),
+    command("cl.reset", Verb::ClReset, 2, "Fills the bucket of a key"),
     command("throttle.reset", Verb::ThrottleReset, 3, "Fills a bucket of a named limit"),
     command(
         "throttle.transaction",
@@ -103,8 +114,9 @@ impl Command {
         for flag in flags {
             reply::status(flag, out);
         }
-        // None of its words is a key that a cluster would go by.
-        (0..3).for_each(|_| reply::integer(0, out));
+        // Where its first and last key are, and how far from each other.
+        let key = i64::from(matches!(self.verb, Verb::ClThrottle | Verb::ClReset));
+        (0..3).for_each(|_| reply::integer(key, out));
     }
 
     fn document(&self, protocol: Protocol, out: &mut Vec<u8>) {

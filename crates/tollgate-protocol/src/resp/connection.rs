@@ -1,6 +1,7 @@
 //! What clients and tools say to the connection itself, when they come and while they stay.
 
 use super::access::{Gatekeeper, Pass};
+use super::carried::KnownRule;
 use super::codec::{self, Bounds};
 use super::command::{self, Verb};
 use super::reply::{self, Protocol};
@@ -29,6 +30,8 @@ pub(super) struct Client {
     pub(super) protocol: Protocol,
     name: Option<Box<[u8]>>,
     pub(super) pass: Option<Pass>,
+    /// The rule that its last ask brought along.
+    pub(super) rule: Option<KnownRule>,
 }
 
 /// The words of a request, its client, and where the reply goes.
@@ -86,7 +89,11 @@ impl Talk<'_, '_> {
                 return Flow::Close;
             }
             // Those are asks, which are gathered.
-            Verb::Throttle | Verb::ThrottleReset | Verb::ThrottleTransaction => {}
+            Verb::ClThrottle
+            | Verb::ClReset
+            | Verb::Throttle
+            | Verb::ThrottleReset
+            | Verb::ThrottleTransaction => {}
         }
         Flow::Open
     }

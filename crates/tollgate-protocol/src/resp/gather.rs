@@ -5,6 +5,7 @@ use tollgate::algorithm::book::Action;
 use tollgate::limiter::{Names, TRANSACTION_ASKS_MAX};
 use tollgate::{Limiter, Request};
 
+use super::carried::{Asked, KnownRule, any_rule};
 use super::codec::integer;
 use super::connection::NO_INTEGER;
 use super::reply;
@@ -89,6 +90,34 @@ impl<'a> Gathered<'a> {
         };
         let (limit, burst) = terms.find(limit, id);
         self.spend(|cost| Request::new(limit, id, cost), burst, cost);
+    }
+
+    /// `CL.THROTTLE key max_burst count period [quantity]`
+    #[inline]
+    pub(super) fn cl_throttle(
+        &mut self,
+        key: &'a str,
+        words: &[&[u8]],
+        last: &mut Option<KnownRule>,
+        limiter: &Limiter,
+    ) {
+        if words.len() > 4 {
+            return self.refuse(b"ERR wrong number of arguments for 'cl.throttle' command");
+        }
+        match Asked::read(words, last, limiter) {
+            Ok(Asked { rule: KnownRule { burst, carried, .. }, quantity }) => {
+                self.spend(|cost| Request::carried(carried, key, cost), burst, quantity);
+            }
+            Err(refusal) => self.say(|out| refusal.write(out)),
+        }
+    }
+
+    /// `CL.RESET key`
+    pub(super) fn cl_reset(&mut self, key: &'a str, limiter: &Limiter) {
+        match any_rule(limiter) {
+            Ok(carried) => self.reset(Request::carried(carried, key, 0)),
+            Err(refusal) => self.say(|out| refusal.write(out)),
+        }
     }
 
     /// Asks for `cost` tokens, of which the bucket holds up to `burst`, or gives them back.

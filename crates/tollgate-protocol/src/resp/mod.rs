@@ -3,6 +3,7 @@
 #![doc = include_str!("README.md")]
 
 mod access;
+mod carried;
 mod codec;
 mod command;
 mod connection;

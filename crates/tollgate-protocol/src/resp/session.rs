@@ -9,6 +9,7 @@ use tollgate::limiter::Answers;
 use tollgate::{Batch, Limiter, Moment};
 
 use super::access::Gatekeeper;
+use super::carried;
 use super::codec::{self, Fault, REQUEST_BYTES_MAX, Scan, Words};
 use super::command::{Command, Verb};
 use super::connection::{Client, Talk};
@@ -180,6 +181,8 @@ enum Stop {
     Dry,
     /// The last request is a transaction.
     Transaction,
+    /// The key of the last request has to be written out first.
+    Key(Verb),
     /// The last request closes the connection.
     Close,
     Fault(Fault),
@@ -216,6 +219,7 @@ impl Door {
                 Stop::Full => {}
                 Stop::Dry => return Flow::Open,
                 Stop::Transaction => self.transact(&words, replies).await,
+                Stop::Key(verb) => self.write_out(verb, &words, client, replies).await,
                 Stop::Close => return Flow::Close,
                 Stop::Fault(fault) => return replies.break_off(fault),
             }
@@ -256,6 +260,11 @@ impl Door {
                 }
             };
             match command.verb {
+                Verb::ClThrottle | Verb::ClReset => {
+                    let Some((key, words)) = arguments.split_first() else { continue };
+                    let Some(key) = carried::plain(key) else { return Stop::Key(command.verb) };
+                    self.gather_carried(command.verb, key, words, client, gathered);
+                }
                 Verb::Throttle => gathered.throttle(&mut terms, arguments),
                 Verb::ThrottleReset => gathered.throttle_reset(arguments),
                 Verb::ThrottleTransaction => return Stop::Transaction,
@@ -272,6 +281,38 @@ impl Door {
             }
         }
         Stop::Full
+    }
+
+    #[inline]
+    fn gather_carried<'a>(
+        &self,
+        verb: Verb,
+        key: &'a str,
+        words: &[&[u8]],
+        client: &mut Client,
+        gathered: &mut Gathered<'a>,
+    ) {
+        if verb == Verb::ClReset {
+            gathered.cl_reset(key, &self.limiter);
+        } else {
+            gathered.cl_throttle(key, words, &mut client.rule, &self.limiter);
+        }
+    }
+
+    /// Decides an ask whose key is no text, or could be taken for one that is not. It is alone: what
+    /// stands for its key lives no longer than this.
+    async fn write_out(
+        &self,
+        verb: Verb,
+        words: &[&[u8]],
+        client: &mut Client,
+        replies: &mut Replies<'_>,
+    ) {
+        let [_, key, words @ ..] = words else { return };
+        let key = carried::text_of(key);
+        let mut gathered = Gathered::default();
+        self.gather_carried(verb, &key, words, client, &mut gathered);
+        self.decide(&mut gathered, replies).await;
     }
 
     /// Decides what was gathered, replies in order, and forgets it.

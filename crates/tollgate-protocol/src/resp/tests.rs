@@ -172,7 +172,15 @@ fn integers_are_read_and_written() {
 }
 
 /// Pieces of requests, right and wrong, that make up most of what is tried.
-const PIECES: [&[u8]; 40] = [
+const PIECES: [&[u8]; 48] = [
+    b"*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\na\r\n$1\r\n2\r\n$1\r\n3\r\n$2\r\n60\r\n",
+    b"*6\r\n$11\r\ncl.throttle\r\n$1\r\n\xff\r\n$1\r\n2\r\n$1\r\n3\r\n$2\r\n60\r\n$2\r\n-1\r\n",
+    b"CL.THROTTLE a 5 3 60 2\n",
+    b"CL.THROTTLE hex:ff 2 3 60 1\n",
+    b"CL.THROTTLE a -1 3 60\n",
+    b"CL.THROTTLE a 1 0 60\n",
+    b"CL.RESET a\n",
+    b"CL.RESET \xff\n",
     b"*3\r\n$8\r\nTHROTTLE\r\n$1\r\nL\r\n$1\r\na\r\n",
     b"*4\r\n$8\r\nthrottle\r\n$1\r\nL\r\n$1\r\nb\r\n$1\r\n2\r\n",
     b"*4\r\n$8\r\nTHROTTLE\r\n$1\r\nI\r\n$7\r\n1.2.3.4\r\n$2\r\n-1\r\n",
@@ -216,7 +224,7 @@ const PIECES: [&[u8]; 40] = [
 ];
 
 /// From here on they close the connection.
-const ENDS: usize = 36;
+const ENDS: usize = 44;
 
 fn stream(random: &mut Random, pieces: usize) -> Vec<u8> {
     let mut stream = vec![random.pick(&[0, 1])];

@@ -1,4 +1,4 @@
-//! RESP: asks, refunds and resets in one trip; transactions in one of their own.
+//! RESP: asks, also with their own rules, refunds and resets in one trip; transactions in one of their own.
 
 use std::sync::Arc;
 
@@ -37,6 +37,9 @@ fn request(random: &mut Random) -> &'static str {
         "THROTTLE I x\n",
         "THROTTLE.RESET L a\n",
         "THROTTLE.RESET N a\n",
+        "CL.THROTTLE a 2 3 60\n",
+        "CL.THROTTLE a 4 1 1 -1\n",
+        "CL.RESET a\n",
         "PING\n",
         "CLIENT ID\n",
         TRANSACTION,

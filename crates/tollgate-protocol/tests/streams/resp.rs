@@ -46,7 +46,7 @@ fn check<D: tollgate_protocol::StreamDoor>(
 fn the_transcripts_of_the_page_hold() {
     let [limits] = blocks(PAGE, "limits").try_into().unwrap();
     let transcripts = blocks(PAGE, "transcript");
-    assert_eq!(transcripts.len(), 7);
+    assert_eq!(transcripts.len(), 8);
     for transcript in transcripts {
         run(&Door::new(limiter(limits)), transcript, unescape);
     }
@@ -87,6 +87,64 @@ fn more_than_is_there_is_given_back_at_most_and_a_shadow_limits_nobody() {
             ("THROTTLE Shadow ada\n", "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:1\r\n"),
         ],
     );
+}
+
+#[test]
+fn a_key_is_any_bytes_and_no_two_are_the_same() {
+    let door = door();
+    let five = "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:9\r\n";
+    let keys = ["a", "\\xff", "\\xfe\\xff", "hex:ff", "hex:fe", "hex:", "''"];
+    let mut connection = Connection::new(&door);
+    for key in keys {
+        check(&mut connection, &[(&format!("CL.THROTTLE {key} 0 1 9\n"), five)]);
+    }
+    for key in keys {
+        let reset = format!("CL.RESET {key}\nCL.RESET {key}\n");
+        check(&mut connection, &[(&reset, ":1\r\n:0\r\n")]);
+    }
+    let long = connection.send(format!("CL.THROTTLE {} 0 1 9\n", "k".repeat(513)).as_bytes());
+    assert!(long.starts_with(b"-ERR "), "{}", text(&long));
+}
+
+#[test]
+fn another_rule_keeps_what_was_spent() {
+    let door = door();
+    check(
+        &mut Connection::new(&door),
+        &[
+            ("CL.THROTTLE a 9 10 60 8\n", "*5\r\n:0\r\n:10\r\n:2\r\n:-1\r\n:48\r\n"),
+            ("CL.THROTTLE a 19 10 60 0\n", "*5\r\n:0\r\n:20\r\n:12\r\n:-1\r\n:48\r\n"),
+            ("CL.THROTTLE a 19 1 1 0\n", "*5\r\n:0\r\n:20\r\n:12\r\n:-1\r\n:8\r\n"),
+            ("CL.THROTTLE a 4 1 1 1\n", "*5\r\n:1\r\n:5\r\n:0\r\n:1\r\n:5\r\n"),
+            (
+                "CL.THROTTLE a 4 1 1 1 1\n",
+                "-ERR wrong number of arguments for 'cl.throttle' command\r\n",
+            ),
+            (
+                "CL.THROTTLE a 4 1 9223372036854775807 1\n",
+                "-ERR period must be from 1 to 4611686018 seconds\r\n",
+            ),
+            (
+                "CL.THROTTLE a 9223372036854775807 1 1 1\n",
+                "-ERR max_burst must be from 0 to 4294967295\r\n",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_client_that_makes_up_rules_is_refused_in_the_end() {
+    let door = door();
+    let mut connection = Connection::new(&door);
+    for first in (0..tollgate::limiter::CARRIED_RULES_MAX).step_by(64) {
+        let reads = (first..first + 64).map(|n| format!("CL.THROTTLE a {n} 1 1\n"));
+        let read = reads.collect::<Vec<_>>().concat();
+        let got = connection.send(read.as_bytes());
+        assert!(!got.contains(&b'-') || got.contains(&b':'), "{}", text(&got));
+    }
+    let got = connection.send(b"CL.THROTTLE a 1 7 1\nCL.THROTTLE b 1 1 1\n");
+    assert!(got.starts_with(b"-ERR asks came with 65536 different rules"), "{}", text(&got));
+    assert!(got.ends_with(b"*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:1\r\n"), "{}", text(&got));
 }
 
 #[test]

@@ -72,7 +72,8 @@ local function not_a_bucket(key)
 end
 
 -- The bucket as of `now`, under the rule that is asked by. What was written under another is
--- carried over as of `since`: tokens that are owed stay owed, and come back at the new rate.
+-- carried over as of `since`: tokens that are owed stay owed, and come back at the new rate. A rule
+-- that is in force only now came with the ask; nobody else knows that the rate is a new one.
 local function read(key, rule, rate, depth, since, now)
   local bucket = { key = key, rule = rule, rate = rate, now = now, debt = 0, held = 0 }
   local value = redis.call('GET', key)
@@ -93,7 +94,7 @@ local function read(key, rule, rate, depth, since, now)
   end
   if under ~= rule then
     bucket.dirty = true
-    if since < at then since = at elseif since > now then since = now end
+    if since < at then since = at elseif since > now then since, bucket.gained = now, true end
     lower(bucket, (since - at) * old_rate)
     at = since
     local new_step, new_burst = string.match(rule, '^(%d+)/%d+ (%d+)$')

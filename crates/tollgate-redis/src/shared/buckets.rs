@@ -400,6 +400,9 @@ impl<'a> Stay<'a> {
                 self.store.leases.forget(denials.secret.fingerprint(name));
             } else if is_denied && !gives && !is_held {
                 denials.remember(name, cell, *forgotten, self.now);
+            } else if question.ask.rule.carried().is_some() {
+                // It may have been under another rule, by which it was denied.
+                denials.forget(name);
             }
         }
         if let Some(answer) = answers.first() {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tollgate::Moment;
+use tollgate::algorithm::Algorithm as _;
 use tollgate::algorithm::book::{self, Action, Book, BucketCell, Gcra};
 use tollgate::algorithm::gcra::{Outcome, Verdict};
 use tollgate::store::{Fingerprint, MemoryStore, Question, Secret, Store as _};
@@ -98,9 +99,14 @@ impl Denials {
             return None;
         }
         let ask = book::Ask { action: Action::CheckOnly, ..*ask };
-        let mut outcome = [Outcome::default()];
-        self.cells.load().decide(&[Question { bucket, ask, joined: false }], &mut outcome, now);
-        let [outcome] = outcome;
+        let cells = self.cells.load();
+        let outcome = if ask.rule.carried().is_some() {
+            cells.look(bucket, |book, cell| known(book, cell?, &ask, now))?
+        } else {
+            let mut outcome = [Outcome::default()];
+            cells.decide(&[Question { bucket, ask, joined: false }], &mut outcome, now);
+            outcome[0]
+        };
         (outcome.verdict == Verdict::Deny).then_some(outcome)
     }
 
@@ -137,4 +143,10 @@ impl Denials {
         *known = Arc::clone(book);
         self.cells.load().install(book);
     }
+}
+
+/// The answer to an ask that brings its rule along, if the bucket is under that rule. Under another
+/// tokens come back at another rate, until Redis has heard of this one.
+fn known(book: &Book, cell: BucketCell, ask: &book::Ask, now: Moment) -> Option<Outcome> {
+    (cell.rule() == ask.rule).then(|| Gcra::decide(book, Some(cell), ask, now).0)
 }

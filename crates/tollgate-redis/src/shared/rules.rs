@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 use tollgate::Moment;
 use tollgate::algorithm::book::{Book, RuleId};
 use tollgate::algorithm::gcra;
+use tollgate::algorithm::shelf::Shelf;
 
 use crate::rule::Rule;
 
@@ -14,6 +15,8 @@ use crate::rule::Rule;
 pub(super) struct Rules {
     book: Arc<Book>,
     known: HashMap<RuleId, Known>,
+    /// Those that came with asks, once they were asked by.
+    carried: Arc<Shelf<Known>>,
 }
 
 /// A rule in force.
@@ -33,14 +36,27 @@ impl Rules {
             let since = self.known.get(&id).map_or(at, |known| known.since);
             (id, Known { id, rule: *rule, in_redis: Rule::new(rule).ok(), since })
         });
-        Self { known: known.collect(), book: Arc::clone(book) }
+        let (book, carried) = (Arc::clone(book), Arc::clone(&self.carried));
+        Self { known: known.collect(), book, carried }
     }
 
     /// The rule that asks by `id` are decided by.
     pub(super) fn in_force(&self, id: RuleId) -> Option<&Known> {
         self.known.get(&id).or_else(|| {
+            if id.carried().is_some() {
+                return self.carried(id);
+            }
             let (id, _) = self.book.in_force(id)?;
             self.known.get(&id)
+        })
+    }
+
+    fn carried(&self, id: RuleId) -> Option<&Known> {
+        let (place, rule) = (id.carried()?, *self.book.rule(id)?);
+        self.carried.find_or_put(place, || {
+            // Only now, whenever that is: what was spent by another is carried over as it is asked.
+            let since = Moment::MAX;
+            Known { id, rule, in_redis: Rule::new(&rule).ok(), since }
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Tollgate on real servers: started here, on free ports, and killed at the end.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod carried;
 mod clusters;
 mod conformance;
 mod differential;

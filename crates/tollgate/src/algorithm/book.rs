@@ -191,7 +191,7 @@ impl BucketCell {
 
     /// The rule that its time is counted under.
     #[inline]
-    pub(crate) const fn rule(self) -> RuleId {
+    pub const fn rule(self) -> RuleId {
         RuleId((self.0 >> RULE_SHIFT) as u32)
     }
 

@@ -110,6 +110,20 @@ impl<A: Algorithm> MemoryStore<A> {
         inside.apply(key, place, Change::Put(cell), now);
     }
 
+    /// What `look` makes of a bucket as it is. It holds a lock, so it should take little time.
+    pub fn look<T>(
+        &self,
+        bucket: Fingerprint,
+        look: impl FnOnce(&A::Book, Option<A::Cell>) -> T,
+    ) -> T {
+        let shard = &self.shards[bucket.low() & (self.shards.len() - 1)];
+        let inside = shard.inside.lock();
+        match inside.region.find(bucket.get()) {
+            Place::At(slot) => look(&inside.book, Some(inside.region.cell(slot))),
+            Place::Absent => look(&inside.book, None),
+        }
+    }
+
     pub(super) fn shards(&self) -> usize {
         self.shards.len()
     }

@@ -10,7 +10,7 @@ pub const SLOTS: usize = 16_384;
 /// What is kept under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `tollgate:{6:ada}`: the bucket of a named limit.
+    /// `tollgate:{6:ada}`: the bucket of a named limit, or of a key that is asked by rules.
     Bucket,
     /// `tollgate:average:{..}`: a decaying average.
     Average,

@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use tollgate::algorithm::gcra::Rule;
 use tollgate::limiter::{Batch, Decided, TRANSACTION_ASKS_MAX, Witness};
 use tollgate::limits::{ID_BYTES_MAX, IdBuffer, IdFormat, Limits, Source};
 use tollgate::{Limiter, Mode, Moment, Nanos, Request};
@@ -111,6 +112,10 @@ fn no_decision_of(limiter: &Limiter) {
             std::array::from_fn(|n| Request::new("PerUser", &ids[n], 1));
         assert_eq!(limiter.transaction(&many, now).unwrap().each.len(), TRANSACTION_ASKS_MAX);
         limiter.refund_all(&many, now).unwrap();
+        let rule = Rule::new(3, 1, Nanos::from_secs(1)).unwrap();
+        let asks: [Request<'_>; 64] =
+            std::array::from_fn(|n| Request::carried(limiter.carry(rule).unwrap(), &ids[n], 1));
+        assert_eq!(limiter.batch(batch, &asks, now).iter().flatten().count(), 64);
     };
     let now = Moment::from_nanos(0);
     round(&mut batch, now);

@@ -4,11 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use tollgate::algorithm::average::{self, Average};
+use tollgate::algorithm::gcra;
 use tollgate::algorithm::quota::{self, Quota, Unit};
 use tollgate::limits::{Limits, Source};
 use tollgate::store::saved::{Reader, RestoreError, Section, Writer};
 use tollgate::store::{MEMORY_MIN, Secret};
-use tollgate::{Keyed, Limiter, Moment};
+use tollgate::{Keyed, Limiter, Moment, Nanos, Request};
 use tollgate_testkit::random::Random;
 
 const NOW: Moment = Moment::from_nanos(1_700_000_000_000_000_000);
@@ -29,6 +30,11 @@ fn file() -> Vec<u8> {
     limiter.spend("A", "x", 1, NOW).unwrap();
     limiter.spend("A", "y", 1, NOW).unwrap();
     limiter.spend("B", "z", 1, NOW).unwrap();
+    for (key, burst) in [("x", 2), ("y", 3)] {
+        let rule = gcra::Rule::new(burst, 1, Nanos::from_secs(60)).unwrap();
+        let carried = limiter.carry(rule).unwrap();
+        limiter.transaction(&[Request::carried(carried, key, 1)], NOW).unwrap();
+    }
     let averages = Keyed::<Average>::new(MEMORY_MIN).unwrap();
     let question = averages.question(&[b"x"], average::Rule::new(1.0, 1.0, true).unwrap());
     averages.decide(&[question], &mut [average::Outcome::default()], NOW);
@@ -64,7 +70,7 @@ fn restore(file: &[u8]) -> Result<usize, RestoreError> {
 #[test]
 fn every_byte_counts() {
     let mut file = file();
-    assert_eq!(restore(&file).unwrap(), 5);
+    assert_eq!(restore(&file).unwrap(), 7);
     for place in 0..file.len() {
         for flip in [1, 0xff] {
             file[place] ^= flip;
@@ -139,7 +145,7 @@ fn the_format_is_what_the_documentation_says() {
     body.extend(Secret::new(1, 2).fingerprint(b"key").get().to_le_bytes());
     let expires = NOW.as_nanos() + 3_000_000_000;
     body.extend([7, expires, 2].map(u64::to_le_bytes).concat());
-    let mut file = b"tollgate\x01\0\0\0....\x03".to_vec();
+    let mut file = b"tollgate\x02\0\0\0....\x03".to_vec();
     file.extend(u32::try_from(body.len()).unwrap().to_le_bytes());
     file.extend(body);
     file.extend(b"....\0\0\0\0\0....");

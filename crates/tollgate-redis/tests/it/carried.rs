@@ -42,7 +42,12 @@ impl Process {
         let asks = [Request::carried(self.limiter.carry(rule).unwrap(), "ada", cost)];
         let (mut batch, now) = (Batch::default(), self.clock.now());
         let asked = self.limiter.wherever().batch_with(&mut batch, &asks, |_| action, now);
-        self.runtime.block_on(asked).decisions().next().flatten().unwrap()
+        self.runtime.block_on(async {
+            let decision = asked.await.decisions().next().flatten();
+            // Also what is known without Redis gives others of this process time to hear from it.
+            tokio::task::yield_now().await;
+            decision.unwrap()
+        })
     }
 
     fn spend(&self, rule: gcra::Rule, cost: u64) -> Decision {

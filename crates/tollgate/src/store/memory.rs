@@ -211,8 +211,11 @@ impl<A: Algorithm> MemoryStore<A> {
             }
         }
         for (question, &change) in questions.iter().zip(&changes) {
-            if !vetoed || matches!(change, Change::Mark(_)) {
-                let (inside, key) = (&mut locked[position(question)], question.bucket.get());
+            let (inside, key) = (&mut locked[position(question)], question.bucket.get());
+            if vetoed && matches!(change, Change::Put(_)) {
+                // Nothing is taken, but it was asked: if by a new rule, it has that from now on.
+                inside.carry_over(question, now);
+            } else if !vetoed || matches!(change, Change::Mark(_)) {
                 // Another change may have moved it since it was found.
                 let place = inside.region.find(key);
                 inside.apply(key, place, change, now);

@@ -109,7 +109,8 @@ impl Server {
         let mut command = Command::new(program);
         command
             .args(["serve", "--http", "127.0.0.1:0", "--udp", "off", "--bucket", "off"])
-            .args(["--throttr", "off", "--control", "off", "--log-level", "error", "--limits"])
+            .args(["--throttr", "off", "--resp", "off"])
+            .args(["--control", "off", "--log-level", "error", "--limits"])
             .arg(&limits)
             .arg("--state")
             .arg(&state)

@@ -7,7 +7,7 @@ use crate::process::{command, run, succeeds};
 const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
 
 /// Programs, arguments with which each succeeds, and the Debian package that has it.
-const PROGRAMS: [(&str, &[&str], &str); 12] = [
+const PROGRAMS: [(&str, &[&str], &str); 14] = [
     ("git", &["--version"], "git"),
     // These four run the clients of docs/doors.md.
     // Other programs of that name do not know `-W`.
@@ -21,7 +21,10 @@ const PROGRAMS: [(&str, &[&str], &str); 12] = [
     // Servers that keep buckets, alone, watched over and in a cluster.
     ("redis-server", &["--version"], "redis-server"),
     ("redis-sentinel", &["--version"], "redis-sentinel"),
+    // Clients of Redis, which the RESP door answers too; Debian's package is for Debian's Python.
     ("redis-cli", &["--version"], "redis-tools"),
+    ("redis-benchmark", &["--version"], "redis-tools"),
+    ("/usr/bin/python3", &["-c", "import redis"], "python3-redis"),
     // A browser for the live page.
     ("chromium", &["--version"], "chromium"),
     ("chromedriver", &["--version"], "chromium-driver"),

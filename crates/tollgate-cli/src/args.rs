@@ -124,7 +124,8 @@ struct Raw {
 
 #[derive(Debug, Subcommand)]
 enum RawCommand {
-    /// Answer clients: over HTTP, and as the UDP rate limiter, the token-bucket server and Throttr
+    /// Answer clients: over HTTP, those of Redis, and as the UDP rate limiter, the token-bucket server
+    /// and Throttr
     #[command(after_help = SERVE_HELP)]
     Serve(Serve),
     /// Print the settings file that says what is built in: every setting, explained

@@ -78,6 +78,7 @@ fn say_others(program: &str, server: &Server, settings: &Settings) {
     let bucket = if is_starter(&settings.bucket.buckets) { "bucketa" } else { "NAME" };
     ask("bucket", 4444, &format!("bucket @ {bucket}"));
     ask("throttr", 9000, "throttr insert @ ada /search --quota 10 --usage 1 --ttl 60s");
+    ask("resp", 6380, "resp @ CL.THROTTLE ada 9 10 60");
 }
 
 fn say_control(program: &str, control: &ControlSetting) {

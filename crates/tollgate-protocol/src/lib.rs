@@ -12,6 +12,7 @@
 pub mod bucket;
 #[cfg(any(test, feature = "fuzzing"))]
 mod drive;
+pub mod resp;
 pub mod throttr;
 pub mod udp;
 
@@ -40,6 +41,9 @@ pub struct Counts {
 pub enum Flow {
     /// It stays open.
     Open,
+    /// It stays open, and what was received is not all answered: there is so much to reply that it
+    /// is to be written first. Then receiving nothing goes on with it.
+    Again,
     /// It is to be closed, after what was replied.
     Close,
 }
@@ -52,6 +56,9 @@ pub trait StreamDoor: Send + Sync + 'static {
     /// How many bytes of reply one byte of request can cause at most, so that a server can bound
     /// what it has to hold for a client that does not read.
     const REPLY_BYTES_PER_BYTE: usize;
+
+    /// How many more they can be for a door that says [`Flow::Again`], whatever it receives.
+    const REPLY_BYTES_MORE: usize = 0;
 
     /// Whether replies may have to be waited for, because buckets are elsewhere.
     fn waits(&self) -> bool;

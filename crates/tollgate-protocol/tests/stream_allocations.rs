@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tollgate::limits::{Limits, Source};
 use tollgate::{Keyed, Limiter, Moment};
-use tollgate_protocol::{Counts, Flow, StreamDoor, bucket, throttr};
+use tollgate_protocol::{Counts, Flow, StreamDoor, bucket, resp, throttr};
 use tollgate_testkit::allocations::{Counting, assert_counted, during};
 
 #[global_allocator]
@@ -63,4 +63,13 @@ fn no_request_allocates_once_the_connection_is_warm() {
         let stream = if named_limits { &requests[insert.len()..] } else { &requests };
         assert_no_allocations(&door, &stream.repeat(50));
     }
+}
+
+#[test]
+fn no_ask_allocates_once_the_connection_is_warm() {
+    let asks = b"*3\r\n$8\r\nTHROTTLE\r\n$7\r\nPerUser\r\n$3\r\nada\r\nthrottle PerUser bob 2\r\n\
+        THROTTLE PerUser ada -1\nTHROTTLE.RESET PerUser bob\n\
+        CL.THROTTLE a 2 3 60\nCL.THROTTLE a 5 3 60 2\nCL.RESET a\n\
+        THROTTLE.TRANSACTION PerUser ada 1 PerUser bob 1\n\r\n*0\r\n";
+    assert_no_allocations(&resp::Door::new(limiter()), &asks.repeat(50));
 }

@@ -10,11 +10,11 @@ use tollgate::limiter::AlreadyShared;
 use tollgate::limits::{Limits, NamedLimit, changes};
 use tollgate::store::Held;
 use tollgate::{Keyed, Limiter, Moment};
-use tollgate_protocol::{bucket, throttr, udp};
+use tollgate_protocol::{bucket, resp, throttr, udp};
 use tollgate_redis::Shared;
 
 use crate::files::{Files, LoadError, Loaded};
-use crate::http::KeysError;
+use crate::http::{Keys, KeysError};
 use crate::overrides::{Changing, Snapshot, Standing};
 use crate::seen::{Door, Observatory};
 use crate::settings::Settings;
@@ -58,6 +58,7 @@ pub(crate) struct House {
     pub(crate) udp: Arc<udp::Door>,
     pub(crate) bucket: Arc<bucket::Door>,
     pub(crate) throttr: Arc<throttr::Door>,
+    pub(crate) resp: Arc<resp::Door>,
     /// What the HTTP door asks.
     pub(crate) http: Arc<Limiter>,
     /// What the doors decide is counted here.
@@ -123,6 +124,7 @@ impl House {
         rules: udp::Rules,
         stores: Stores,
         observatory: Arc<Observatory>,
+        keys: &Arc<Keys>,
     ) -> Self {
         observatory.expect(standing.load().limits.iter().map(NamedLimit::name));
         let limiter = |door| Arc::new(stores.limiter.witnessed(observatory.witness(door)));
@@ -132,10 +134,14 @@ impl House {
             named_limits: settings.throttr.named_limits,
         };
         let bucket = bucket::Door::new(limiter(Door::Bucket));
+        let resp =
+            resp::Door::new(limiter(Door::Resp)).with_reply_bytes(settings.resp.output_bytes);
+        let resp = if keys.has_tokens() { resp.with_keeper(Arc::clone(keys) as _) } else { resp };
         Self {
             udp: Arc::new(udp::Door::new(limiter(Door::Udp), averages, rules)),
             bucket: Arc::new(bucket.with_line_bytes_max(settings.bucket.line_bytes)),
             throttr: Arc::new(throttr::Door::new(quotas, limiter(Door::Throttr), options)),
+            resp: Arc::new(resp),
             http: limiter(Door::Http),
             observatory,
             stores,

@@ -15,6 +15,7 @@
 //! settings.http.listen = None;
 //! settings.bucket.stream.listen = None;
 //! settings.throttr.stream.listen = None;
+//! settings.resp.listen = None;
 //! let server = Server::start(&settings, Arc::new(Clock::start()))?;
 //! let address = server.address("udp").ok_or("the door is open")?;
 //!

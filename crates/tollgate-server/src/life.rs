@@ -277,6 +277,7 @@ mod tests {
         settings.http.listen = None;
         settings.bucket.stream.listen = None;
         settings.throttr.stream.listen = None;
+        settings.resp.listen = None;
         settings.memory = 16 << 20;
         let server = Arc::new(Server::start(&settings, Arc::new(Clock::start())).unwrap());
         let until = server.now().after(Nanos::from_secs(1));

@@ -21,6 +21,7 @@ pub(crate) struct Opening {
     udp: Vec<UdpSocket>,
     bucket: Vec<TcpListener>,
     throttr: Vec<TcpListener>,
+    resp: Vec<TcpListener>,
     pub(crate) http: Vec<TcpListener>,
 }
 
@@ -30,8 +31,9 @@ impl Opening {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let workers = settings.workers.map_or_else(cores, usize::from);
         let listening = Vec::new();
-        let (udp, bucket, throttr, http) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut opening = Self { workers, listening, udp, bucket, throttr, http };
+        let (udp, http) = (Vec::new(), Vec::new());
+        let (bucket, throttr, resp) = (Vec::new(), Vec::new(), Vec::new());
+        let mut opening = Self { workers, listening, udp, bucket, throttr, resp, http };
         if let Some(address) = settings.http.listen {
             http::check_exposure(address, keys.has_tokens(), settings.http.client_ca.is_some())?;
             let opened = transport::guarded_tcp("http", address, workers)?;
@@ -50,8 +52,9 @@ impl Opening {
                 );
             }
         }
-        opening.bucket = opening.streams("bucket", &settings.bucket.stream)?;
-        opening.throttr = opening.streams("throttr", &settings.throttr.stream)?;
+        opening.bucket = opening.streams("bucket", &settings.bucket.stream, false)?;
+        opening.throttr = opening.streams("throttr", &settings.throttr.stream, false)?;
+        opening.resp = opening.streams("resp", &settings.resp, keys.has_tokens())?;
         if opening.listening.is_empty() { Err(StartError::NoDoor) } else { Ok(opening) }
     }
 
@@ -59,9 +62,14 @@ impl Opening {
         &mut self,
         name: &'static str,
         settings: &StreamSettings,
+        is_guarded: bool,
     ) -> Result<Vec<TcpListener>, StartError> {
         let Some(address) = settings.listen else { return Ok(Vec::new()) };
-        let opened = transport::tcp(name, address, &settings.allow, self.workers)?;
+        let opened = if is_guarded {
+            transport::guarded_tcp(name, address, self.workers)?
+        } else {
+            transport::tcp(name, address, &settings.allow, self.workers)?
+        };
         self.listens(name, opened.address);
         Ok(opened.sockets)
     }
@@ -103,6 +111,10 @@ impl Opening {
         let streams = self.entrance("throttr", &house.throttr, &settings.throttr.stream);
         for (worker, socket) in workers.iter_mut().zip(std::mem::take(&mut self.throttr)) {
             worker.throttr = Some((streams.clone(), socket));
+        }
+        let streams = self.entrance("resp", &house.resp, &settings.resp);
+        for (worker, socket) in workers.iter_mut().zip(std::mem::take(&mut self.resp)) {
+            worker.resp = Some((streams.clone(), socket));
         }
         (workers, guard)
     }

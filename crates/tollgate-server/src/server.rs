@@ -68,7 +68,7 @@ pub enum StartError {
         "a certificate for the store needs its key, and a key its certificate: set --store-cert and --store-key"
     )]
     StoreKey,
-    #[error("every door is off: open one with --http, --udp, --bucket or --throttr")]
+    #[error("every door is off: open one with --http, --udp, --bucket, --throttr or --resp")]
     NoDoor,
 }
 
@@ -103,7 +103,7 @@ impl Server {
             waiting.push(doors);
         }
         let observatory = Arc::new(Observatory::new(opening.workers));
-        let house = furnish(settings, files, loaded, state.as_ref(), started, observatory)?;
+        let house = furnish(settings, files, loaded, state.as_ref(), started, observatory, &keys)?;
         let house = Arc::new(house);
         let (doors, request_log) = opening.doors(settings, &house);
         let workers = opening.workers;
@@ -226,6 +226,7 @@ fn furnish(
     state: Option<&StateDir>,
     started: Moment,
     observatory: Arc<Observatory>,
+    keys: &Arc<Keys>,
 ) -> Result<House, StartError> {
     let Loaded { limits, rules } = loaded;
     let shares = Shares::new(settings.memory);
@@ -243,7 +244,7 @@ fn furnish(
     if let Some(shared) = shared(&settings.store)? {
         stores.share(shared, started)?;
     }
-    let house = House::new(settings, files, standing, rules, stores, observatory);
+    let house = House::new(settings, files, standing, rules, stores, observatory, keys);
     house.expire_overrides(started);
     Ok(house)
 }

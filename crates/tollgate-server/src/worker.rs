@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use tokio::runtime;
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, LocalSet};
-use tollgate_protocol::{bucket, throttr, udp};
+use tollgate_protocol::{bucket, resp, throttr, udp};
 
 use crate::http::Http;
 use crate::transport::{Datagrams, Streams, Street};
@@ -18,6 +18,7 @@ pub(crate) struct Doors {
     pub(crate) udp: Option<(Datagrams<udp::Door>, UdpSocket)>,
     pub(crate) bucket: Option<(Streams<bucket::Door>, TcpListener)>,
     pub(crate) throttr: Option<(Streams<throttr::Door>, TcpListener)>,
+    pub(crate) resp: Option<(Streams<resp::Door>, TcpListener)>,
 }
 
 /// Starts a worker, which serves HTTP at once and the other doors when they come, and says on `done`
@@ -63,6 +64,10 @@ async fn serve(
         open.spawn_local(streams.serve(listener, street.clone(), index));
     }
     if let Some((streams, listener)) = doors.throttr {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        open.spawn_local(streams.serve(listener, street.clone(), index));
+    }
+    if let Some((streams, listener)) = doors.resp {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         open.spawn_local(streams.serve(listener, street.clone(), index));
     }

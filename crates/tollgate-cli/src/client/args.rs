@@ -1,4 +1,4 @@
-//! The arguments of `tollgate ask udp|bucket|throttr` as they are typed.
+//! The arguments of `tollgate ask udp|bucket|throttr|resp` as they are typed.
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -11,6 +11,8 @@ use tollgate::limits::parse_duration;
 use super::Client;
 use super::address::Server;
 use super::bucket::{Bucket, Name};
+use super::http::args::RawToken;
+use super::resp::Resp;
 use super::throttr::{Lifetime, Op, Throttr};
 use super::udp::Udp;
 use super::wire::{Change, Id, Key, Unit};
@@ -63,6 +65,26 @@ EXIT CODES
   2  the arguments are wrong
   3  no server was reached, or it did not answer";
 
+const RESP_HELP: &str = "\
+The reply is printed as it was received, an array with blanks between its values. For the five
+integers that an ask is replied to with, a sentence follows on standard error. Where the server has
+tokens, the one in TOLLGATE_TOKEN is shown first; the connection is not encrypted.
+
+EXAMPLES
+  tollgate ask resp THROTTLE LoginsPerUser ada
+      one login: 0 if it is allowed, how many fit, how many are left, seconds to wait, seconds until
+      all are back
+  tollgate ask resp CL.THROTTLE ada 14 30 60
+      15 at once and 30 a minute, whatever limits there are
+  tollgate ask resp -- THROTTLE LoginsPerUser ada -1
+      give one back
+
+EXIT CODES
+  0  allowed, or the command was done
+  1  limited
+  2  the arguments are wrong, or the server says so
+  3  no server was reached, or it did not answer";
+
 const INSERT_HELP: &str = "\
 The first insert of a consumer and a resource sets the quota and the lifetime. Until that is over,
 further ones only use what is left, whatever quota and lifetime they say; with --usage 0 they look.
@@ -94,6 +116,9 @@ pub(crate) enum RawClient {
         #[command(subcommand)]
         op: RawThrottr,
     },
+    /// Ask as clients of Redis do
+    #[command(after_help = RESP_HELP)]
+    Resp(RawResp),
 }
 
 #[derive(Debug, Args)]
@@ -127,6 +152,21 @@ pub(crate) struct RawBucket {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=TIMES_MAX))]
     times: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RawResp {
+    /// Where the server is
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6380")]
+    #[arg(value_parser = Server::parse::<6380>)]
+    server: Server,
+    #[command(flatten)]
+    patience: RawPatience,
+    #[command(flatten)]
+    token: RawToken,
+    /// The command and its arguments, such as `THROTTLE LIMIT ID`
+    #[arg(value_name = "WORD", required = true)]
+    words: Vec<OsString>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -251,6 +291,7 @@ impl From<RawClient> for Client {
             RawClient::Udp(raw) => Self::Udp(raw.into()),
             RawClient::Bucket(raw) => Self::Bucket(raw.into()),
             RawClient::Throttr { op } => Self::Throttr(op.into()),
+            RawClient::Resp(raw) => Self::Resp(raw.into()),
         }
     }
 }
@@ -267,6 +308,15 @@ impl From<RawBucket> for Bucket {
     fn from(raw: RawBucket) -> Self {
         let RawBucket { server, patience: RawPatience { timeout }, name, cost, times } = raw;
         Self { server, timeout, name, cost, times }
+    }
+}
+
+impl From<RawResp> for Resp {
+    fn from(raw: RawResp) -> Self {
+        let RawResp { server, patience: RawPatience { timeout }, token: RawToken(token), words } =
+            raw;
+        let words = words.into_iter().map(OsString::into_encoded_bytes).collect();
+        Self { server, timeout, token, words }
     }
 }
 

@@ -9,7 +9,7 @@ use super::address::Server;
 use super::deadline::{Deadline, is_timeout};
 use super::error::Failure;
 
-/// How much is read at once; no answer is longer.
+/// How much is read at once; no answer of most servers is longer.
 const ANSWER_BYTES_MAX: usize = 1 << 10;
 
 /// A connection to a server, and what came in on it that nobody took yet.
@@ -41,7 +41,7 @@ impl Connection {
 
     /// Sends `request` and waits for the line that answers it, which is returned without its end.
     pub(crate) fn ask_line(&mut self, request: &[u8]) -> Result<Vec<u8>, Failure> {
-        let mut line = self.ask(request, |received| {
+        let mut line = self.ask_value(request, ANSWER_BYTES_MAX, |received| {
             received.iter().position(|byte| *byte == b'\n').map(|end| end + 1)
         })?;
         line.pop();
@@ -50,7 +50,8 @@ impl Connection {
 
     /// Sends `request` and waits for the `N` bytes that answer it.
     pub(crate) fn ask_bytes<const N: usize>(&mut self, request: &[u8]) -> Result<[u8; N], Failure> {
-        let answer = self.ask(request, |received| (received.len() >= N).then_some(N))?;
+        let length = |received: &[u8]| (received.len() >= N).then_some(N);
+        let answer = self.ask_value(request, ANSWER_BYTES_MAX, length)?;
         let mut bytes = [0; N];
         bytes.copy_from_slice(&answer);
         Ok(bytes)
@@ -61,10 +62,11 @@ impl Connection {
         &self.server
     }
 
-    /// Sends `request` and waits until `length` says how long the answer is.
-    fn ask(
+    /// Sends `request` and waits until `length` says how long the answer is, of up to `most` bytes.
+    pub(crate) fn ask_value(
         &mut self,
         request: &[u8],
+        most: usize,
         length: impl Fn(&[u8]) -> Option<usize>,
     ) -> Result<Vec<u8>, Failure> {
         let deadline = Deadline::after(self.timeout);
@@ -74,7 +76,7 @@ impl Connection {
                 let rest = self.received.split_off(length);
                 return Ok(std::mem::replace(&mut self.received, rest));
             }
-            if self.received.len() >= ANSWER_BYTES_MAX {
+            if self.received.len() >= most {
                 return Err(self.strange("a server of this kind", &self.received));
             }
             self.receive(&deadline)?;

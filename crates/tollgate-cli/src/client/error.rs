@@ -33,6 +33,8 @@ pub(crate) enum Failure {
     NoBucket { server: Server, name: String },
     #[error("{server} does not understand `{request}`: {advice}")]
     Invalid { server: Server, request: String, advice: &'static str },
+    #[error("{server} says: {text}")]
+    Refused { server: Server, text: String },
     #[error("the lifetime is counted in {unit} there, and {length} is not a whole number of those")]
     Unit { unit: &'static str, length: Nanos },
 }
@@ -51,6 +53,7 @@ impl Failure {
             Self::RequestTooLong { .. }
             | Self::NoBucket { .. }
             | Self::Invalid { .. }
+            | Self::Refused { .. }
             | Self::Unit { .. } => Exit::Mistake,
         }
     }

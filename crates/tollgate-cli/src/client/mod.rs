@@ -1,4 +1,4 @@
-//! `tollgate ask udp|bucket|throttr`: a client for each door, for people to try a server with.
+//! `tollgate ask udp|bucket|throttr|resp`: a client for each door, for people to try a server with.
 
 mod address;
 pub(crate) mod args;
@@ -7,6 +7,7 @@ mod connection;
 mod deadline;
 mod error;
 pub(crate) mod http;
+mod resp;
 mod source;
 mod throttr;
 mod udp;
@@ -24,6 +25,7 @@ pub(crate) enum Client {
     Udp(udp::Udp),
     Bucket(bucket::Bucket),
     Throttr(throttr::Throttr),
+    Resp(resp::Resp),
 }
 
 /// Asks, and says what was answered.
@@ -32,5 +34,6 @@ pub(crate) fn run(client: &Client) -> Result<Exit, Error> {
         Client::Udp(udp) => udp::run(udp),
         Client::Bucket(bucket) => bucket::run(bucket),
         Client::Throttr(throttr) => throttr::run(throttr),
+        Client::Resp(resp) => resp::run(resp),
     }
 }

@@ -116,6 +116,30 @@ EXIT CODES
   0  the input is at its end
   2  a line is not as above, which ends the replay; or the files are not good, or cannot be read";
 
+const RESP_HELP: &str = r#"All rows are one connection.
+
+INPUT
+  1700000000.5<TAB>CL.THROTTLE ada 2 3 60\r\n
+      the time in seconds since 1970, as a decimal number; it may step backwards
+      what one read brought: a request, a part of one, or several, as arrays or as lines. A backslash
+      begins an escape: \n \r \t \\ \a \b \f \v \e \' \" \?, \xHH with one or two digits, \OOO with
+      one to three octal digits
+  # a comment
+      copied as it is
+
+OUTPUT
+  1700000000.5<TAB>CL.THROTTLE ada 2 3 60\r\n<TAB>*5\r\n:0\r\n:3\r\n:2\r\n:-1\r\n:20\r\n
+      the same, and all that was replied to it, in which what is not printable ASCII is written
+      \n, \r, \t, \\ or \xHH; (none) if nothing was, and after the connection was closed
+
+EXAMPLES
+  printf '0\tCL.THROTTLE ada 2 3 60\\n\n' | tollgate replay resp
+  tollgate replay resp --limits limits.yaml < requests.tsv
+
+EXIT CODES
+  0  the input is at its end
+  2  a line is not as above, which ends the replay; or the files are not good, or cannot be read"#;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum RawReplay {
     /// Decide asks by name: JSON lines in, one JSON line out for each
@@ -154,6 +178,9 @@ pub(crate) enum RawReplay {
         #[arg(long)]
         strict: bool,
     },
+    /// Answer a connection of a client of Redis
+    #[command(after_help = RESP_HELP)]
+    Resp(RawOptionalFiles),
 }
 
 #[derive(Debug, Args)]
@@ -187,6 +214,7 @@ impl From<RawReplay> for Replay {
                 let options = Options { strict, named_limits };
                 Self::Throttr { files: files.resolve(), options }
             }
+            RawReplay::Resp(files) => Self::Resp(files.resolve()),
         }
     }
 }

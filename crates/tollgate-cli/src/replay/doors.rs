@@ -8,7 +8,9 @@ use tollgate::algorithm::average::Average;
 use tollgate::limiter::MEMORY_DEFAULT;
 use tollgate::limits::Faults;
 use tollgate::{Keyed, Limiter, Limits, Moment};
-use tollgate_protocol::{Counts, DatagramDoor, Flow, Replies, StreamDoor, bucket, throttr, udp};
+use tollgate_protocol::{
+    Counts, DatagramDoor, Flow, Replies, StreamDoor, bucket, resp, throttr, udp,
+};
 use tollgate_server::Text;
 
 use super::SECRET;
@@ -49,6 +51,11 @@ pub(super) fn throttr(files: Option<&Files>, options: throttr::Options) -> Resul
     let quotas = Keyed::with_secret(MEMORY_DEFAULT, SECRET).map_err(Error::Memory)?;
     let door = throttr::Door::new(Arc::new(quotas), limiter(load(files)?)?, options);
     replay(&mut Connection::new(door), Coding::Hex)
+}
+
+/// Answers one connection from limits, and by the rules that it brings along.
+pub(super) fn resp(files: Option<&Files>) -> Result<(), Error> {
+    replay(&mut Connection::new(resp::Door::new(limiter(load(files)?)?)), Coding::Escaped)
 }
 
 fn load(files: Option<&Files>) -> Result<Limits, Error> {
@@ -113,6 +120,10 @@ impl<D: StreamDoor> Traffic for Connection<D> {
         if self.flow == Flow::Open {
             let counts = &mut Counts::default();
             self.flow = self.door.receive(&mut self.session, bytes, now, out, counts);
+            // All that is replied is one row.
+            while self.flow == Flow::Again {
+                self.flow = self.door.receive(&mut self.session, &[], now, out, counts);
+            }
         } else if !self.has_told {
             self.has_told = true;
             say("note: the connection was closed; what follows is not received by anybody");

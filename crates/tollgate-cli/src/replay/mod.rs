@@ -30,6 +30,7 @@ pub(crate) enum Replay {
     Udp { rules: PathBuf, buckets: Option<PathBuf>, files: Option<Files> },
     Bucket { buckets: PathBuf, files: Option<Files> },
     Throttr { files: Option<Files>, options: throttr::Options },
+    Resp(Option<Files>),
 }
 
 /// Answers standard input line by line.
@@ -41,6 +42,7 @@ pub(crate) fn run(replay: &Replay) -> Result<Exit, Error> {
         }
         Replay::Bucket { buckets, files } => doors::bucket(buckets, files.as_ref())?,
         Replay::Throttr { files, options } => doors::throttr(files.as_ref(), *options)?,
+        Replay::Resp(files) => doors::resp(files.as_ref())?,
     }
     Ok(Exit::Allowed)
 }

@@ -12,14 +12,16 @@ const PAGE: &str = include_str!("../../../../docs/doors.md");
 
 /// A language of the page: what runs it, how it is given a program, and the Debian package.
 const LANGUAGES: [(&str, &str, &str, &str); 4] = [
-    ("sh", "sh", "-c", "dash and netcat-openbsd"),
+    ("sh", "sh", "-c", "dash, netcat-openbsd and redis-tools"),
     ("perl", "perl", "-e", "perl"),
-    ("python", "python3", "-c", "python3"),
+    // Debian's, which Debian's packages are for.
+    ("python", "/usr/bin/python3", "-c", "python3 and python3-redis"),
     ("javascript", "node", "-e", "nodejs"),
 ];
 
 /// The doors, and the port that the page asks each at.
-const DOORS: [(&str, &str); 3] = [("udp", "2000"), ("bucket", "4444"), ("throttr", "9000")];
+const DOORS: [(&str, &str); 4] =
+    [("udp", "2000"), ("bucket", "4444"), ("throttr", "9000"), ("resp", "6380")];
 
 /// A fenced block: what it is said to be, and what is in it.
 struct Block<'a> {

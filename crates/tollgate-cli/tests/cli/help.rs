@@ -31,6 +31,7 @@ fn every_help_text_is_as_it_was_agreed() {
     is_golden("replay-udp", &["replay", "udp", "--help"]);
     is_golden("replay-bucket", &["replay", "bucket", "--help"]);
     is_golden("replay-throttr", &["replay", "throttr", "--help"]);
+    is_golden("replay-resp", &["replay", "resp", "--help"]);
     is_golden("ask", &["ask", "--help"]);
     is_golden("ask-offline", &["ask", "offline", "--help"]);
     is_golden("override", &["override", "--help"]);
@@ -44,6 +45,7 @@ fn every_help_text_is_as_it_was_agreed() {
     is_golden("bench-bucket-trial", &["bench", "bucket-trial", "--help"]);
     is_golden("ask-udp", &["ask", "udp", "--help"]);
     is_golden("ask-bucket", &["ask", "bucket", "--help"]);
+    is_golden("ask-resp", &["ask", "resp", "--help"]);
     is_golden("ask-throttr", &["ask", "throttr", "--help"]);
     is_golden("ask-throttr-insert", &["ask", "throttr", "insert", "--help"]);
     is_golden("ask-throttr-query", &["ask", "throttr", "query", "--help"]);

@@ -8,6 +8,7 @@ mod ask_offline;
 mod bench;
 mod check;
 mod client_bucket;
+mod client_resp;
 mod client_throttr;
 mod client_udp;
 mod docs;

@@ -102,7 +102,7 @@ fn mistakes_are_told_as_the_server_tells_them() {
 #[test]
 fn tokens_say_who_may_change_and_who_may_only_read() {
     let mut serve = command(&["serve", "--memory", "16MiB", "--control", "off", "--udp", "off"]);
-    serve.args(["--bucket", "off", "--throttr", "off", "--http", "127.0.0.1:0"]);
+    serve.args(["--bucket", "off", "--throttr", "off", "--resp", "off", "--http", "127.0.0.1:0"]);
     let server = Server::start_command(
         {
             serve.env("TOLLGATE_TOKENS", TOKENS);

@@ -1,4 +1,4 @@
-//! `tollgate replay udp|bucket|throttr`: the recorded exchanges hold through the program.
+//! `tollgate replay udp|bucket|throttr|resp`: the recorded exchanges hold through the program.
 
 use std::fmt::Write as _;
 
@@ -155,4 +155,22 @@ fn strict_closes_and_named_limits_answer() {
     let allowed: Vec<_> =
         ran.stdout.lines().map(|row| &row.rsplit('\t').next().unwrap()[..2]).collect();
     assert_eq!(allowed, ["01", "00"], "{}", ran.stderr);
+}
+
+#[test]
+fn clients_of_redis_are_answered_at_the_times_they_asked() {
+    let limits = file("doors-resp.yaml", "Logins: {burst: 1, count: 1, period: 10s}");
+    let input = b"0\tTHROTTLE Logins ada\\r\\n\n9.5\tTHROTTLE Logins ada\\r\\n\n10\tTHROTTLE Log\n\
+        10\tins ada\\nCL.THROTTLE a 2 3 60\\nQUIT\\n\n11\tPING\\n\n";
+    let ran = run_with(&["replay", "resp", "--limits", &limits], input);
+    let expected = [
+        r"*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:10\r\n",
+        r"*5\r\n:1\r\n:1\r\n:0\r\n:1\r\n:1\r\n",
+        "(none)",
+        r"*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:10\r\n*5\r\n:0\r\n:3\r\n:2\r\n:-1\r\n:20\r\n+OK\r\n",
+        "(none)",
+    ];
+    let answers: Vec<_> = ran.stdout.lines().filter_map(|row| row.rsplit('\t').next()).collect();
+    assert_eq!((ran.code, answers), (Some(0), expected.to_vec()), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the connection was closed"), "{}", ran.stderr);
 }

@@ -27,6 +27,9 @@ fn every_door_answers_with_the_starter_files() {
         "1", "--ttl", "60s",
     ]);
     assert_eq!((asked.code, &*asked.stdout), (Some(0), "allowed, 8 left, 59s to go\n"));
+    let resp = server.address("resp").to_string();
+    let asked = run(&["ask", "resp", "--server", &resp, "THROTTLE", "LoginsPerUser", "eve"]);
+    assert_eq!((asked.code, &*asked.stdout), (Some(0), "0 5 4 -1 60\n"), "{}", asked.stderr);
     let asked = run(&["ask", "--url", &server.url(), "LoginsPerUser", "ada"]);
     assert_eq!((asked.code, &*asked.stdout), (Some(0), "1  allowed  4 left, full again in 1m\n"));
     let url = server.url();
@@ -45,7 +48,7 @@ fn the_printed_settings_are_those_that_are_built_in() {
     assert_eq!(printed.code, Some(0));
     let path = file(
         "printed.yaml",
-        &[":8080", ":2000", ":4444", ":9000"]
+        &[":8080", ":2000", ":4444", ":9000", ":6380"]
             .iter()
             .fold(printed.stdout, |text, port| text.replace(port, ":0")),
     );
@@ -63,7 +66,9 @@ fn an_argument_wins_over_the_environment_and_that_over_the_file() {
     let found = |args: &[&str], variable: Option<&str>| {
         let mut command =
             command(&["serve", "--config", &settings, "--udp", "off", "--throttr", "off"]);
-        command.args(["--http", "off", "--bucket", "127.0.0.1:0", "--control", "off"]).args(args);
+        command
+            .args(["--resp", "off", "--http", "off", "--bucket", "127.0.0.1:0", "--control", "off"])
+            .args(args);
         if let Some(value) = variable {
             command.env("TOLLGATE_BUCKETS", value);
         }
@@ -104,7 +109,18 @@ fn wrong_settings_are_told_where_they_were_written() {
             &["which is not loopback", "--udp-allow", "udp.allow in tollgate.yaml"],
         ),
         (
-            &["--http", "off", "--udp", "off", "--bucket", "off", "--throttr", "off"],
+            &[
+                "--http",
+                "off",
+                "--udp",
+                "off",
+                "--bucket",
+                "off",
+                "--throttr",
+                "off",
+                "--resp",
+                "off",
+            ],
             &["every door is off"],
         ),
         (&["--state", "/dev/null/state"], &["opening the state directory /dev/null/state"]),
@@ -127,8 +143,19 @@ fn wrong_settings_are_told_where_they_were_written() {
 fn a_taken_port_is_told() {
     let server = Server::start(&[]);
     let address = server.address("bucket").to_string();
-    let ran =
-        run(&["serve", "--http", "off", "--udp", "off", "--throttr", "off", "--bucket", &address]);
+    let ran = run(&[
+        "serve",
+        "--http",
+        "off",
+        "--udp",
+        "off",
+        "--throttr",
+        "off",
+        "--resp",
+        "off",
+        "--bucket",
+        &address,
+    ]);
     assert_eq!(ran.code, Some(2));
     assert!(
         ran.stderr.contains(&format!("the bucket door cannot listen on {address}")),
@@ -248,6 +275,7 @@ fn the_service_manager_is_told_what_happens() {
         String::from_utf8(bytes[..length].to_vec()).unwrap()
     };
     let mut command = command(&["serve", "--udp", "off", "--throttr", "off", "--control", "off"]);
+    command.args(["--resp", "off"]);
     command.args(["--http", "off", "--bucket", "127.0.0.1:0"]).env("NOTIFY_SOCKET", &path);
     let server = Server::start_command(command, 1);
     assert_eq!(told(), "READY=1\n");

@@ -13,7 +13,7 @@ use crate::program::command;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Every door on a free port.
-pub(crate) const FREE: [&str; 8] = [
+pub(crate) const FREE: [&str; 10] = [
     "--http",
     "127.0.0.1:0",
     "--udp",
@@ -21,6 +21,8 @@ pub(crate) const FREE: [&str; 8] = [
     "--bucket",
     "127.0.0.1:0",
     "--throttr",
+    "127.0.0.1:0",
+    "--resp",
     "127.0.0.1:0",
 ];
 

@@ -2,6 +2,7 @@
 //! and is answered as if its requests had come one by one.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod resp;
 mod throttr;
 mod udp;
 

@@ -24,8 +24,13 @@ impl<'a, D: StreamDoor> Connection<'a, D> {
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
         assert!(!self.is_closed, "after it is closed nothing is received");
         let mut out = Vec::new();
-        let flow =
-            self.door.receive(&mut self.session, bytes, self.now, &mut out, &mut self.counts);
+        let mut receive = |bytes: &[u8]| {
+            self.door.receive(&mut self.session, bytes, self.now, &mut out, &mut self.counts)
+        };
+        let mut flow = receive(bytes);
+        while flow == Flow::Again {
+            flow = receive(&[]);
+        }
         self.is_closed = flow == Flow::Close;
         out
     }

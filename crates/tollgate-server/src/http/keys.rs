@@ -2,20 +2,24 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use rustls::ServerConfig;
+use tollgate_protocol::resp::{Gatekeeper, Pass};
 
 use super::tls::{Reloading, TlsError, TlsFiles};
-use super::tokens::{Tokens, TokensError};
+use super::tokens::{TOKEN_CHARS_MAX, Tokens, TokensError, digest};
 use crate::files::{ReadError, Stamp, Text};
-use crate::settings::{HttpSettings, SecretText};
+use crate::settings::{HttpSettings, Role, SecretText};
 
 /// The tokens and certificates in force.
 pub(crate) struct Keys {
     tokens_file: Option<PathBuf>,
     tokens_text: Option<SecretText>,
     tokens: ArcSwapOption<Tokens>,
+    /// How often they were read again.
+    tokens_read: AtomicU64,
     tls: Option<Reloading>,
     /// Whether every client has a certificate.
     pub(super) has_client_ca: bool,
@@ -70,6 +74,7 @@ impl Keys {
             tokens_file: settings.tokens.clone(),
             tokens_text: settings.tokens_text.clone(),
             tokens: ArcSwapOption::empty(),
+            tokens_read: AtomicU64::new(0),
             tls: tls.map(Reloading::new).transpose()?,
             has_client_ca: settings.client_ca.is_some(),
             loaded_stamp: match tls_stamp {
@@ -83,7 +88,11 @@ impl Keys {
 
     /// Reads the files again. What is wrong with one leaves it as it was.
     pub(crate) fn reload(&self) -> Result<(), KeysError> {
-        let tokens = self.read_tokens().map(|tokens| self.tokens.store(tokens));
+        let tokens = self.read_tokens().map(|tokens| {
+            self.tokens.store(tokens);
+            // Behind them: who sees that they were read sees what they are.
+            self.tokens_read.fetch_add(1, Ordering::Release);
+        });
         let tls = self.tls.as_ref().map_or(Ok(()), Reloading::reload);
         tokens.and(tls.map_err(KeysError::from))
     }
@@ -125,5 +134,28 @@ impl Keys {
 
     pub(crate) fn has_tokens(&self) -> bool {
         self.tokens_file.is_some() || self.tokens_text.is_some()
+    }
+}
+
+/// Other doors have the same tokens. Only their digests are kept with connections.
+impl Gatekeeper for Keys {
+    fn admit(&self, token: &[u8]) -> Option<Pass> {
+        (token.len() <= TOKEN_CHARS_MAX).then(|| digest(token)).and_then(|mark| self.pass(mark))
+    }
+
+    fn renew(&self, pass: Pass) -> Option<Pass> {
+        if pass.as_of == self.tokens_read.load(Ordering::Acquire) {
+            return Some(pass);
+        }
+        self.pass(pass.mark)
+    }
+}
+
+impl Keys {
+    fn pass(&self, mark: [u8; 32]) -> Option<Pass> {
+        let as_of = self.tokens_read.load(Ordering::Acquire);
+        let tokens = self.tokens.load();
+        let (_, role) = tokens.as_ref()?.role_of_digest(&mark)?;
+        Some(Pass { may_decide: role.may(Role::Decide), mark, as_of })
     }
 }

@@ -104,10 +104,14 @@ impl Tokens {
         if presented.len() > TOKEN_CHARS_MAX {
             return None;
         }
-        let digest = digest(presented);
+        self.role_of_digest(&digest(presented))
+    }
+
+    /// The same, of a token whose digest was kept.
+    pub(super) fn role_of_digest(&self, digest: &[u8; 32]) -> Option<(&str, Role)> {
         let mut found = u64::MAX;
         for (place, entry) in (0_u64..).zip(&self.0) {
-            found.conditional_assign(&place, entry.digest.ct_eq(&digest));
+            found.conditional_assign(&place, entry.digest.ct_eq(digest));
         }
         let entry = self.0.get(usize::try_from(found).ok()?)?;
         Some((&entry.name, entry.role))
@@ -123,7 +127,7 @@ pub(crate) fn bearer(authorization: &[u8]) -> Option<&[u8]> {
     (is_bearer && token.iter().all(u8::is_ascii_graphic)).then_some(token)
 }
 
-fn digest(token: &[u8]) -> [u8; 32] {
+pub(super) fn digest(token: &[u8]) -> [u8; 32] {
     Sha256::digest(token).into()
 }
 

@@ -23,6 +23,7 @@ fn server() -> Server {
     settings.udp.listen = free;
     settings.bucket.stream.listen = free;
     settings.throttr.stream.listen = free;
+    settings.resp.listen = free;
     settings.memory = 64 << 20;
     Server::start(&settings, Arc::new(Clock::start())).unwrap()
 }

@@ -38,10 +38,12 @@ pub(crate) enum Door {
     Bucket,
     Throttr,
     Http,
+    Resp,
 }
 
 impl Door {
-    pub(crate) const ALL: [Self; 4] = [Self::Udp, Self::Bucket, Self::Throttr, Self::Http];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Udp, Self::Bucket, Self::Throttr, Self::Http, Self::Resp];
 
     /// What settings and counters call it.
     pub(crate) const fn name(self) -> &'static str {
@@ -50,6 +52,7 @@ impl Door {
             Self::Bucket => "bucket",
             Self::Throttr => "throttr",
             Self::Http => "http",
+            Self::Resp => "resp",
         }
     }
 }

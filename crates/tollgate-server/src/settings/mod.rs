@@ -34,6 +34,8 @@ pub struct Settings {
     pub bucket: BucketSettings,
     /// Throttr.
     pub throttr: ThrottrSettings,
+    /// The RESP door, for clients of Redis.
+    pub resp: StreamSettings,
     /// Where buckets are.
     pub store: StoreSettings,
     /// What each limit allows; the starter limits if there is no file.
@@ -217,6 +219,8 @@ impl Default for Settings {
                 strict: false,
                 named_limits: false,
             },
+            // Its clients keep connections for later, and Redis leaves an idle one alone.
+            resp: StreamSettings::new(6380, None),
             store: StoreSettings::default(),
             limits: None,
             overrides: None,

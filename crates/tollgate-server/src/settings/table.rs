@@ -186,6 +186,23 @@ settings! {
         "Let limits decide over resources of their name"
         => |s, text| value::switch(text).map(|it| s.throttr.named_limits = it);
 
+    "resp.listen" "resp" "RESP" "ADDR|off" "Where clients of Redis are answered"
+        => |s, text| value::address(text).map(|it| s.resp.listen = it);
+    "resp.allow" "resp-allow" "RESP_ALLOW" "NETS" "Who may connect there"
+        => |s, text| allow(&mut s.resp, text);
+    "resp.connections" "resp-connections" "RESP_CONNECTIONS" "N" "How many connections it has at most"
+        => |s, text| connections(&mut s.resp, text);
+    "resp.connections_per_source" "resp-connections-per-source" "RESP_CONNECTIONS_PER_SOURCE" "N"
+        "How many of them from one address"
+        => |s, text| connections_per_source(&mut s.resp, text);
+    "resp.output_bytes" "resp-output-bytes" "RESP_OUTPUT_BYTES" "SIZE"
+        "How much may wait for a client that does not read"
+        => |s, text| output_bytes(&mut s.resp, text);
+    "resp.stall" "resp-stall" "RESP_STALL" "DURATION" "How long it may wait"
+        => |s, text| value::length(text).map(|it| s.resp.stall = it);
+    "resp.idle" "resp-idle" "RESP_IDLE" "DURATION|off" "How long a connection may be silent"
+        => |s, text| value::length_or_off(text).map(|it| s.resp.idle = it);
+
     "store.address" "store" "STORE" "ADDRESS|memory" "Where buckets are: Redis or Valkey, as redis://HOST"
         => |s, text| value::store(text).map(|it| s.store.address = it);
     "store.timeout" "store-timeout" "STORE_TIMEOUT" "DURATION" "How long a decision may wait for it"

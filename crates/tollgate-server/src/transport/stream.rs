@@ -179,7 +179,7 @@ impl<D: StreamDoor> Worker<D> {
         }
     }
 
-    /// One read, its requests, one write.
+    /// One read, its requests, and usually one write.
     async fn step(
         &self,
         stream: &TcpStream,
@@ -187,6 +187,29 @@ impl<D: StreamDoor> Worker<D> {
         session: &mut D::Session,
         hear: Hear,
     ) -> Result<Step, Ended> {
+        let (mut hear, mut read) = (hear, 0);
+        loop {
+            let turn = self.turn(stream, guest, session, hear).await?;
+            let Some(Went { flow, now, bytes }) = turn else { return Ok(Step::Nothing) };
+            read += bytes;
+            match flow {
+                Flow::Open => return Ok(Step::Went { now, bytes: read }),
+                Flow::Close => return Ok(Step::Close),
+                // Whoever causes much to be written leaves the others their turn.
+                Flow::Again => yield_now().await,
+            }
+            hear = Hear::Nothing;
+        }
+    }
+
+    /// One read, or what is left of one, and one write.
+    async fn turn(
+        &self,
+        stream: &TcpStream,
+        guest: &Guest,
+        session: &mut D::Session,
+        hear: Hear,
+    ) -> Result<Option<Went>, Ended> {
         let now = self.street.time.now();
         let door = &self.streams.door;
         let mut counts = Counts::default();
@@ -194,7 +217,7 @@ impl<D: StreamDoor> Worker<D> {
             // Others of this worker have their turn meanwhile, so it has buffers of its own.
             let _turn = self.turns.acquire().await;
             let read = self.read(stream, hear, <[u8]>::to_vec)?;
-            let Some(input) = read else { return Ok(Step::Nothing) };
+            let Some(input) = read else { return Ok(None) };
             let bytes = u32::try_from(input.len()).unwrap_or(u32::MAX);
             // Who finds no room in time is answered without those who have the buckets.
             let patience = self.street.patience;
@@ -205,7 +228,7 @@ impl<D: StreamDoor> Worker<D> {
             let mut output = Vec::new();
             // Boxed, so that a connection that waits for its client has no room for it.
             let answering = Box::pin(async {
-                if input.is_empty() {
+                if hear.is_end(&input) {
                     door.finish_wherever(session, now, &mut output, &mut counts).await;
                     return Flow::Close;
                 }
@@ -217,13 +240,13 @@ impl<D: StreamDoor> Worker<D> {
             let output = &mut *self.output.borrow_mut();
             output.clear();
             let read = self.read(stream, hear, |input| {
-                if input.is_empty() {
+                if hear.is_end(input) {
                     door.finish(session, now, output, &mut counts);
                     return (Flow::Close, 0);
                 }
                 (door.receive(session, input, now, output, &mut counts), input.len())
             })?;
-            let Some((flow, bytes)) = read else { return Ok(Step::Nothing) };
+            let Some((flow, bytes)) = read else { return Ok(None) };
             (flow, bytes, write_now(stream, output)?)
         };
         guest.counters().add(&counts);
@@ -232,7 +255,7 @@ impl<D: StreamDoor> Worker<D> {
         if let Some(rest) = rest {
             self.write_rest(stream, &rest).await?;
         }
-        Ok(if flow == Flow::Open { Step::Went { now, bytes } } else { Step::Close })
+        Ok(Some(Went { flow, now, bytes }))
     }
 
     /// One read; nothing if there is nothing to read. No bytes are the client's end.
@@ -246,6 +269,7 @@ impl<D: StreamDoor> Worker<D> {
         let read = match hear {
             Hear::Told => stream.try_read(input),
             Hear::Ask => (&*SockRef::from(stream)).read(input),
+            Hear::Nothing => Ok(0),
         };
         match read {
             Ok(read) => Ok(Some(then(&input[..read]))),
@@ -295,6 +319,22 @@ enum Hear {
     Told,
     /// The system is asked: the runtime may not have heard of it yet.
     Ask,
+    /// There is nothing: the door has not answered yet what was read before.
+    Nothing,
+}
+
+impl Hear {
+    /// Whether what was read says that the client will send no more.
+    fn is_end(self, input: &[u8]) -> bool {
+        input.is_empty() && !matches!(self, Self::Nothing)
+    }
+}
+
+/// What was read and answered at once.
+struct Went {
+    flow: Flow,
+    now: Moment,
+    bytes: usize,
 }
 
 enum Step {

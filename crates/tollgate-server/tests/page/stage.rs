@@ -59,6 +59,7 @@ impl Stage {
         settings.udp.listen = None;
         settings.bucket.stream.listen = None;
         settings.throttr.stream.listen = None;
+        settings.resp.listen = None;
         change(&mut settings);
         let server = Server::start(&settings, time).unwrap();
         let address = server.address("http").unwrap();

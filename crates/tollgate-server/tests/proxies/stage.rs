@@ -51,6 +51,7 @@ impl Stage {
         settings.udp.listen = None;
         settings.bucket.stream.listen = None;
         settings.throttr.stream.listen = None;
+        settings.resp.listen = None;
         settings.memory = 16 << 20;
         change(&mut settings);
         let server = Server::start(&settings, Arc::clone(&time) as _).unwrap();

@@ -1,5 +1,7 @@
 //! However many ask, over whichever doors, exactly as many pass as the limit says.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
@@ -11,7 +13,7 @@ use crate::support::{
 const ROUNDS: usize = 1000;
 const BUDGET: usize = 100;
 /// Requests per round: 2,000 in all.
-const CLIENTS_PER_DOOR: [usize; 4] = [3, 3, 2, 2];
+const CLIENTS_PER_DOOR: [usize; 5] = [2; 5];
 const REQUESTS_PER_CLIENT: usize = 200;
 
 /// One client's part of a round: asks for `id` many times, and counts how often it may pass.
@@ -59,6 +61,19 @@ impl Client for Quotas {
     }
 }
 
+struct Resps(BufReader<TcpStream>);
+
+impl Client for Resps {
+    fn round(&mut self, id: usize) -> usize {
+        let asks = format!("THROTTLE Shared {id}\r\n").repeat(REQUESTS_PER_CLIENT);
+        self.0.get_mut().write_all(asks.as_bytes()).unwrap();
+        let lines = self.0.by_ref().lines().map(Result::unwrap).take(6 * REQUESTS_PER_CLIENT);
+        let lines: Vec<String> = lines.collect();
+        assert!(lines.chunks(6).all(|it| it[0] == "*5" && it[2] == ":100"));
+        lines.chunks(6).filter(|it| it[1] == ":0").count()
+    }
+}
+
 impl Client for Web {
     fn round(&mut self, id: usize) -> usize {
         let body = format!(r#"{{"limit":"Shared","id":"{id}"}}"#);
@@ -81,11 +96,13 @@ fn a_budget_of_100_admits_exactly_100_over_all_doors() {
     let server = start(&settings, StandingTime::at_secs(1_700_000_000));
 
     let mut clients: Vec<Box<dyn Client>> = Vec::new();
-    let [udp, bucket, throttr, http] = CLIENTS_PER_DOOR;
+    let [udp, bucket, throttr, resp, http] = CLIENTS_PER_DOOR;
     clients.extend((0..udp).map(|_| Box::new(Datagrams::connect(&server)) as _));
     let connect = |door| Stream::connect(&server, door);
     clients.extend((0..bucket).map(|_| Box::new(Buckets(connect("bucket"))) as _));
     clients.extend((0..throttr).map(|_| Box::new(Quotas(connect("throttr"))) as _));
+    let resps = (0..resp).map(|_| Box::new(Resps(BufReader::new(connect("resp").0))) as _);
+    clients.extend(resps);
     clients.extend((0..http).map(|_| Box::new(Web::connect(&server)) as _));
     assert_eq!(clients.len() * REQUESTS_PER_CLIENT, 2000);
 

@@ -17,6 +17,7 @@ mod http_pipeline;
 mod http_tls;
 mod overrides;
 mod reload;
+mod resp;
 mod state;
 mod support;
 mod vectors;

@@ -102,6 +102,7 @@ fn a_door_that_is_closed_for_a_while_forgets_nothing() {
     let settings = with_state(&folder);
     let mut closed = settings.clone();
     closed.throttr.stream.listen = None;
+    closed.resp.listen = None;
     let asks = |usage| -> Vec<u8> {
         (0..KEYS).flat_map(|key| insert(1, usage, 3600, &key.to_string(), "/")).collect()
     };

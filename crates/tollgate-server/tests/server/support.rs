@@ -87,6 +87,7 @@ pub(crate) fn settings() -> Settings {
     settings.udp.listen = free;
     settings.bucket.stream.listen = free;
     settings.throttr.stream.listen = free;
+    settings.resp.listen = free;
     settings.memory = 64 << 20;
     settings
 }

@@ -124,6 +124,7 @@ fn settings(folder: &std::path::Path) -> Settings {
     settings.udp.listen = free;
     settings.bucket.stream.listen = None;
     settings.throttr.stream.listen = None;
+    settings.resp.listen = None;
     settings.memory = 64 << 20;
     settings.limits = Some(write("limits.yaml", LIMITS));
     settings.udp.rules = Some(write("rules.yaml", RULES));

@@ -75,6 +75,7 @@ fn connections_that_wait_for_a_store_take_bounded_memory() {
     let doors = [
         ("bucket", b"get L\n".to_vec()),
         ("throttr", b"\x02\x01\x01xL\x02\x00\x00".to_vec()),
+        ("resp", b"THROTTLE L x\n".to_vec()),
         ("http", request("POST", "/v1/batch", "", &body).into_bytes()),
     ];
     let before = resident_bytes();

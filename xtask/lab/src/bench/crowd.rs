@@ -114,6 +114,7 @@ fn settings() -> Settings {
     settings.udp.listen = free;
     settings.bucket.stream.listen = free;
     settings.throttr.stream.listen = free;
+    settings.resp.listen = free;
     settings.http.listen = free;
     settings
 }

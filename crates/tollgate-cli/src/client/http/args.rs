@@ -63,7 +63,7 @@ impl RawPlace {
 
 /// The token of the environment.
 #[derive(Clone, Debug, Default)]
-struct RawToken(Option<SecretText>);
+pub(crate) struct RawToken(pub(crate) Option<SecretText>);
 
 impl Args for RawToken {
     fn augment_args(command: clap::Command) -> clap::Command {

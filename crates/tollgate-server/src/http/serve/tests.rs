@@ -32,6 +32,7 @@ fn serve(change: impl FnOnce(&mut Http)) -> Closed {
     settings.http.listen = Some(([127, 0, 0, 1], 0).into());
     (settings.udp.listen, settings.bucket.stream.listen) = (None, None);
     settings.throttr.stream.listen = None;
+    settings.resp.listen = None;
     settings.workers = std::num::NonZeroUsize::new(1);
     let keys = Arc::new(Keys::open(&settings.http).unwrap());
     let mut opening = Opening::sockets(&settings, &keys).unwrap();

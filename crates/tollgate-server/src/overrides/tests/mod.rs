@@ -52,6 +52,7 @@ impl Desk {
         settings.udp.listen = None;
         settings.http.listen = None;
         settings.throttr.stream.listen = None;
+        settings.resp.listen = None;
         settings.bucket.stream.listen = Some("127.0.0.1:0".parse().unwrap());
         settings.memory = 64 << 20;
         settings.workers = std::num::NonZeroUsize::new(1);

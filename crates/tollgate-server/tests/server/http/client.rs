@@ -52,6 +52,7 @@ impl Asked {
         settings.udp.listen = None;
         settings.bucket.stream.listen = None;
         settings.throttr.stream.listen = None;
+        settings.resp.listen = None;
         settings.workers = std::num::NonZeroUsize::new(2);
         set(&mut settings, &folder);
         let time = StandingTime::at_secs(NOW);

@@ -1,0 +1,124 @@
+//! Asks that bring their rule along: `CL.THROTTLE key max_burst count period [quantity]`.
+
+use std::borrow::Cow;
+
+use tollgate::algorithm::gcra::{BURST_MAX, PERIOD_MAX, Rule, RuleError};
+use tollgate::limiter::TooManyRules;
+use tollgate::{Carried, Limiter, Nanos};
+
+use super::codec::integer;
+use super::connection::NO_INTEGER;
+use super::reply;
+
+/// What the text of a key begins with that stands for other bytes.
+const HEX: &str = "hex:";
+
+/// The longest period that a rule can have, in whole seconds.
+const PERIOD_SECONDS_MAX: u128 = PERIOD_MAX.get() / Nanos::from_secs(1).get();
+
+/// What an ask of this kind says.
+pub(super) struct Asked {
+    pub(super) rule: KnownRule,
+    pub(super) quantity: i64,
+}
+
+/// A rule that the limiter knows, and how it was written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownRule {
+    terms: Terms,
+    pub(super) burst: u64,
+    pub(super) carried: Carried,
+}
+
+/// `max_burst count period`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Terms {
+    max_burst: i64,
+    count: i64,
+    period: i64,
+}
+
+/// Why there is no such ask.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Integer,
+    Rule(RuleError),
+    Full(TooManyRules),
+}
+
+impl Asked {
+    /// Reads what stands behind the key. Clients bring the same rule again and again, so `last`
+    /// remembers it.
+    #[inline]
+    pub(super) fn read(
+        words: &[&[u8]],
+        last: &mut Option<KnownRule>,
+        limiter: &Limiter,
+    ) -> Result<Self, Refusal> {
+        let number = |place: usize| words.get(place).map(|word| integer(word));
+        let (Some(Some(max_burst)), Some(Some(count)), Some(Some(period)), Some(quantity)) =
+            (number(0), number(1), number(2), number(3).unwrap_or(Some(1)))
+        else {
+            return Err(Refusal::Integer);
+        };
+        let terms = Terms { max_burst, count, period };
+        let rule = match *last {
+            Some(rule) if rule.terms == terms => rule,
+            _ => *last.insert(terms.make_known(limiter)?),
+        };
+        Ok(Self { rule, quantity })
+    }
+}
+
+impl Terms {
+    fn make_known(self, limiter: &Limiter) -> Result<KnownRule, Refusal> {
+        let natural = |number: i64| u64::try_from(number).unwrap_or_default();
+        let burst = u64::try_from(self.max_burst).map_or(0, |most| most.saturating_add(1));
+        let period = Nanos::from_secs(natural(self.period));
+        let rule = Rule::new(burst, natural(self.count), period).map_err(Refusal::Rule)?;
+        let carried = limiter.carry(rule).map_err(Refusal::Full)?;
+        Ok(KnownRule { terms: self, burst, carried })
+    }
+}
+
+/// A rule for whoever needs none: a bucket that is filled is the same under all.
+pub(super) fn any_rule(limiter: &Limiter) -> Result<Carried, Refusal> {
+    let rule = Rule::new(1, 1, Nanos::from_secs(1)).map_err(Refusal::Rule)?;
+    limiter.carry(rule).map_err(Refusal::Full)
+}
+
+impl Refusal {
+    #[cold]
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let text = match self {
+            Self::Integer => return reply::error(&[NO_INTEGER], out),
+            Self::Rule(RuleError::Burst) => {
+                format!("max_burst must be from 0 to {}", BURST_MAX.saturating_sub(1))
+            }
+            Self::Rule(RuleError::Period) => {
+                format!("period must be from 1 to {PERIOD_SECONDS_MAX} seconds")
+            }
+            Self::Rule(error) => error.to_string(),
+            Self::Full(error) => error.to_string(),
+        };
+        reply::error(&[b"ERR ", text.as_bytes()], out);
+    }
+}
+
+/// The text of a key, if it is one; a key of any other bytes has to be written out first.
+#[inline]
+pub(super) fn plain(key: &[u8]) -> Option<&str> {
+    str::from_utf8(key).ok().filter(|text| !text.starts_with(HEX))
+}
+
+/// The text that stands for a key of any bytes, and for no other key.
+pub(super) fn text_of(key: &[u8]) -> Cow<'_, str> {
+    let digit = |digit: u8| char::from_digit(digit.into(), 16).unwrap_or_default();
+    plain(key).map_or_else(
+        || {
+            let digits = key.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]);
+            Cow::Owned(HEX.chars().chain(digits).collect())
+        },
+        Cow::Borrowed,
+    )
+}

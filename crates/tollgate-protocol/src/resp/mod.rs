@@ -1,0 +1,25 @@
+//! RESP: the commands of Redis clients.
+//!
+#![doc = include_str!("README.md")]
+
+mod access;
+mod carried;
+mod codec;
+mod command;
+mod connection;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzz;
+mod gather;
+mod reply;
+mod session;
+#[cfg(test)]
+mod tests;
+
+pub use access::{Gatekeeper, Pass};
+pub use codec::{
+    ARGUMENTS_MAX, LINE_BYTES_MAX, REQUEST_BYTES_MAX, STRANGER_ARGUMENT_BYTES_MAX,
+    STRANGER_ARGUMENTS_MAX,
+};
+#[cfg(any(test, feature = "fuzzing"))]
+pub use fuzz::fuzz_one;
+pub use session::{Door, Session};

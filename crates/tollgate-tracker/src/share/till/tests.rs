@@ -184,14 +184,13 @@ impl World {
         if process.pending.is_none()
             && let Step::Ask(ask) = process.till.step(waiting, here)
         {
-            match self.server.ask(index, &ask, now) {
-                Some(answer) => self.answer(index, ask, answer, now),
-                None => {
-                    // It refuses at once, or is silent.
-                    let fails_ms = self.random.below(SILENT_MS_MAX + 1);
-                    let fails_at = now.after(Nanos::new((fails_ms * MS).into()));
-                    process.pending = Some((fails_at, here, ask, None));
-                }
+            if let Some(answer) = self.server.ask(index, &ask, now) {
+                self.answer(index, ask, answer, now);
+            } else {
+                // It refuses at once, or is silent.
+                let fails_ms = self.random.below(SILENT_MS_MAX + 1);
+                let fails_at = now.after(Nanos::new((fails_ms * MS).into()));
+                process.pending = Some((fails_at, here, ask, None));
             }
         }
     }

@@ -234,7 +234,7 @@ fn parse_changed_length(text: &str) -> Result<Changed<Nanos>, String> {
     Ok(Changed { change, value })
 }
 
-fn parse_lifetime(text: &str) -> Result<Lifetime, String> {
+pub(crate) fn parse_lifetime(text: &str) -> Result<Lifetime, String> {
     let length = parse_length(text)?;
     let mut exact = Unit::ALL.into_iter().filter_map(|unit| Some((unit, unit.count(length)?)));
     let (unit, count) = exact.next().ok_or("it is too long")?;

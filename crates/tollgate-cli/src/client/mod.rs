@@ -8,9 +8,9 @@ mod deadline;
 mod error;
 pub(crate) mod http;
 mod source;
-mod throttr;
+pub(crate) mod throttr;
 mod udp;
-mod wire;
+pub(crate) mod wire;
 
 use crate::error::{Error, Exit};
 

@@ -36,7 +36,7 @@ pub(crate) struct RawCommand {
     #[arg(long, value_name = "NAME")]
     #[arg(help = "Of throttle: the limit to spend from [default: LoginsPerUser]")]
     limit: Option<String>,
-    /// Of all three: how many tokens each request takes [default: 1]
+    /// Of throttle, cl-throttle and evalsha: the tokens of a request [default: 1]
     #[arg(long, value_name = "N")]
     cost: Option<u64>,
     /// Of other words: the number that says no, as the answer or the first in it

@@ -8,10 +8,11 @@ macro_rules! after_help {
             "
 
 Without --rate the loop is closed: a connection sends --depth requests in one write, waits until all
-are answered, and sends the next. A server that stalls is then asked less. With --rate the loop is
-open: requests come due at that rate, to one connection after the other, whatever the server does.
-A latency counts from when a request was due, so a stall shows in all that it held up; what could
-not be sent by the end is told. To be on time this program keeps one processor busy.
+are answered, and sends the next, as `redis-benchmark -P` does. A server that stalls is asked less.
+With --rate the loop is open: requests come due at that rate, to one connection after the other,
+whatever the server does; --depth is how many a connection may have in flight. A latency counts from
+when a request was due, so a stall shows in all that it held up; what could not be sent by the end
+is told. To be on time this program keeps one processor busy.
 
 EXIT CODES
   0  measured

@@ -135,6 +135,32 @@ fn a_report_for_people_says_what_was_asked_and_what_came_of_it() {
 }
 
 #[test]
+fn several_depths_or_rates_are_measured_in_one_go_and_drawn() {
+    let server = Server::start(&[]);
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    let chart = format!("{folder}/bench-sweep.svg");
+    let depths = ["--depth", "1,8", "--chart", &chart];
+    let ran = bench("bucket", server.address("bucket"), &depths);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let rows: Vec<_> = ran.stdout.lines().skip_while(|line| !line.starts_with("depth")).collect();
+    assert_eq!(rows.len(), 3, "{}", ran.stdout);
+    assert!(rows[1].trim_start().starts_with('1') && rows[2].trim_start().starts_with('8'));
+    let drawn = std::fs::read_to_string(&chart).unwrap();
+    assert_eq!(drawn.matches("<circle").count(), 4, "two points for each depth");
+    let rates = ["--rate", "100,200", "--format", "json"];
+    let ran = bench("bucket", server.address("bucket"), &rates);
+    let wanted: Vec<_> = ran.json().iter().map(|run| count(run, "rate_wanted")).collect();
+    assert_eq!(wanted, [100, 200]);
+    let chart = format!("{folder}/bench-one.svg");
+    let ran = bench("bucket", server.address("bucket"), &["--chart", &chart]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(std::fs::read_to_string(&chart).unwrap().contains("class=\"bar\""));
+    let ran = bench("bucket", server.address("bucket"), &["--chart", folder]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    assert!(ran.stderr.contains("error: writing the chart to "), "{}", ran.stderr);
+}
+
+#[test]
 fn a_server_that_is_not_there_is_unreachable() {
     for door in ["udp", "bucket", "throttr", "http", "resp"] {
         let ran = bench(door, nowhere(), &[]);
@@ -290,7 +316,10 @@ fn another_kind_of_server_is_told_as_such() {
 
 #[test]
 fn wrong_arguments_are_usage_mistakes() {
-    let wrong: [&[&str]; 16] = [
+    let many = "1,".repeat(32) + "1";
+    let wrong: [&[&str]; 18] = [
+        &["bucket", "--depth", "1,2", "--rate", "1,2"],
+        &["bucket", "--depth", &many],
         &["bucket", "--connections", "0"],
         &["bucket", "--depth", "0"],
         &["bucket", "--connections", "10000", "--depth", "10000"],

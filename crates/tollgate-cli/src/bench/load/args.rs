@@ -1,5 +1,7 @@
 //! The arguments of `tollgate bench udp|bucket|throttr|http|resp` as they are typed.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use tollgate::Nanos;
 
@@ -26,6 +28,8 @@ const DEPTH_MAX: u64 = 10_000;
 const UNDERWAY_MAX: usize = 1_000_000;
 /// How many requests can come due in a second.
 const RATE_MAX: u64 = 10_000_000;
+/// How many runs there can be in one go.
+const STEPS_MAX: usize = 32;
 /// How long a run can be.
 const LENGTH_MAX: Nanos = Nanos::from_secs(3_600);
 
@@ -69,13 +73,13 @@ pub(crate) struct RawTarget {
     #[arg(value_parser = clap::value_parser!(u64).range(1..=CONNECTIONS_MAX))]
     connections: u64,
     /// How many requests each connection sends at once; the next when all are answered
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N,..", default_value = "1", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=DEPTH_MAX))]
-    depth: u64,
+    depth: Vec<u64>,
     /// How many requests come due in a second [default: as many as are answered]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N,..", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=RATE_MAX))]
-    rate: Option<u64>,
+    rate: Vec<u64>,
     /// How many different keys to ask for
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=KEYS_MAX))]
@@ -97,6 +101,9 @@ pub(crate) struct RawMeasure {
     /// How long to ask before that
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_warm_up)]
     warm_up: Nanos,
+    /// Draw the latencies, or of several runs throughput against latency, as SVG
+    #[arg(long, value_name = "FILE")]
+    chart: Option<PathBuf>,
     /// How to print the report
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -188,7 +195,7 @@ fn parse_server<const PORT: u16>(text: &str) -> Result<Server, String> {
     }
 }
 
-fn parse_run(text: &str) -> Result<Nanos, String> {
+pub(crate) fn parse_run(text: &str) -> Result<Nanos, String> {
     let length = parse_length(text)?;
     let is_good = !length.is_zero() && length <= LENGTH_MAX;
     is_good.then_some(length).ok_or_else(|| format!("it is above 0s, up to {LENGTH_MAX}"))
@@ -204,15 +211,15 @@ impl TryFrom<RawDoor<RawMeasure>> for Load {
 
     /// Refuses what does not go together.
     fn try_from(raw: RawDoor<RawMeasure>) -> Result<Self, BenchError> {
-        let (target, step, measure) = raw.resolve()?;
-        let RawMeasure { length, warm_up, format } = measure;
-        Ok(Self { target, step, warm_up, length, format })
+        let (target, steps, measure) = raw.resolve()?;
+        let RawMeasure { length, warm_up, chart, format } = measure;
+        Ok(Self { target, steps, warm_up, length, chart, format })
     }
 }
 
 impl<M: Args> RawDoor<M> {
     /// What is asked of whom, and what else was said. Refuses what does not go together.
-    fn resolve(self) -> Result<(Target, Step, M), BenchError> {
+    pub(crate) fn resolve(self) -> Result<(Target, Vec<Step>, M), BenchError> {
         match self {
             Self::Udp(raw) => raw.resolve(|raw| Ok((raw.server, Door::Udp { key: raw.key }))),
             Self::Bucket(raw) => raw.resolve(|RawBucket { server, name, cost }| {
@@ -234,11 +241,13 @@ impl<D: Args, M: Args> RawLoad<D, M> {
     fn resolve(
         self,
         door: impl FnOnce(D) -> Result<(Server, Door), BenchError>,
-    ) -> Result<(Target, Step, M), BenchError> {
+    ) -> Result<(Target, Vec<Step>, M), BenchError> {
         let (server, door) = door(self.door)?;
         let RawTarget { patience, connections, depth, rate, keys, spread, pid } = self.target;
         let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let (connections, depth) = (count(connections), count(depth));
+        let connections = count(connections);
+        let steps = steps(&depth.into_iter().map(count).collect::<Vec<_>>(), &rate)?;
+        let depth = steps.iter().map(|step| step.depth).max().unwrap_or(1);
         let timeout = patience.timeout;
         let target = Target { door, server, timeout, connections, keys, spread, pid };
         if connections.saturating_mul(depth) > UNDERWAY_MAX {
@@ -250,8 +259,23 @@ impl<D: Args, M: Args> RawLoad<D, M> {
             let words = format!("`{}` is the same for every key", target.door);
             return Err(BenchError::Usage(format!("{words}: write {HOLE} into it, or --keys 1")));
         }
-        Ok((target, Step { depth, rate }, self.measure))
+        Ok((target, steps, self.measure))
     }
+}
+
+/// Every depth, or every rate. Refuses several of both, and too many.
+fn steps(depths: &[usize], rates: &[u64]) -> Result<Vec<Step>, BenchError> {
+    let steps: Vec<Step> = match (depths, rates) {
+        (depths, []) => depths.iter().map(|&depth| Step { depth, rate: None }).collect(),
+        (&[depth], rates) => rates.iter().map(|&rate| Step { depth, rate: Some(rate) }).collect(),
+        (depths, &[rate]) => depths.iter().map(|&depth| Step { depth, rate: Some(rate) }).collect(),
+        _ => return Err(BenchError::Usage("several depths or several rates, but not both".into())),
+    };
+    if steps.len() > STEPS_MAX {
+        let words = format!("{} runs in one go are too many: at most {STEPS_MAX}", steps.len());
+        return Err(BenchError::Usage(words));
+    }
+    Ok(steps)
 }
 
 impl From<RawThrottr> for Door {

@@ -1,6 +1,7 @@
 //! Why nothing was measured.
 
 use std::io;
+use std::path::PathBuf;
 
 use crate::client::http::HttpError;
 use crate::client::{Failure, Server};
@@ -25,6 +26,8 @@ pub(crate) enum BenchError {
     NoAnswer { server: Server, count: u64 },
     #[error("reading what the process {pid} uses (is that the server, on this machine?)")]
     Pid { pid: u32, source: io::Error },
+    #[error("writing the chart to {}", path.display())]
+    Chart { path: PathBuf, source: io::Error },
     #[error("starting the runtime")]
     Runtime(#[source] io::Error),
 }
@@ -38,7 +41,9 @@ impl BenchError {
             Self::Refused { .. } | Self::AllErrors { .. } | Self::NoAnswer { .. } => {
                 Exit::Unreachable
             }
-            Self::Usage(_) | Self::Pid { .. } | Self::Runtime(_) => Exit::Mistake,
+            Self::Usage(_) | Self::Pid { .. } | Self::Chart { .. } | Self::Runtime(_) => {
+                Exit::Mistake
+            }
         }
     }
 }

@@ -14,6 +14,8 @@ whatever the server does; --depth is how many a connection may have in flight. A
 when a request was due, so a stall shows in all that it held up; what could not be sent by the end
 is told. To be on time this program keeps one processor busy.
 
+Several depths or several rates, such as --depth 1,4,16, are measured one after the other.
+
 EXIT CODES
   0  measured
   2  the arguments are wrong
@@ -39,7 +41,7 @@ Asks `get NAME`, a line each; {key} becomes a number. The server needs such buck
 
 EXAMPLES
   tollgate bench bucket
-  tollgate bench bucket --name bucketc --keys 1 --depth 16
+  tollgate bench bucket --name bucketc --keys 1 --depth 1,4,16,64 --chart depths.svg
   tollgate bench bucket --name 'Mine:{key}' --keys 1000000 --spread zipf:0.9 --rate 50000"
 );
 

@@ -8,7 +8,9 @@ use tollgate_server::with_causes;
 
 use super::measure::Measured;
 use super::tally::Latencies;
-use crate::table::shown;
+use crate::error::Error;
+use crate::output::Output;
+use crate::table::{shown, table};
 
 /// What a program reads.
 #[derive(Clone, Debug, Serialize)]
@@ -108,13 +110,51 @@ impl Report {
         }
     }
 
-    /// The same for people, a line for each thing.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        let mut rows = vec![
+    /// What several runs have in common.
+    fn head(&self) -> Vec<String> {
+        let connections = ("clients", counted(self.connections, "connection"));
+        let [target, keys, time] = self.asked();
+        [target, connections, keys, time].into_iter().map(line).collect()
+    }
+
+    fn asked(&self) -> [(&'static str, String); 3] {
+        [
             ("target", format!("{} {}: {}", self.target, self.server, shown(&self.request))),
-            ("loop", self.pace()),
             ("keys", format!("{}, spread {}", self.keys, self.spread)),
             ("time", format!("{} s, after {} s of warm-up", self.seconds, self.warm_up_seconds)),
+        ]
+    }
+
+    /// One run as a row.
+    fn row(&self) -> Vec<String> {
+        let Percentiles { p50, p90, p99, p99_9, max, .. } = self.latency_us;
+        let [p50, p90, p99, p99_9, max] = [p50, p90, p99, p99_9, max].map(time_of);
+        let or = |found: Option<String>| found.unwrap_or_else(|| "-".into());
+        vec![
+            self.depth.to_string(),
+            or(self.rate_wanted.map(|rate| rate.to_string())),
+            format!("{:.0}", self.rate),
+            p50,
+            p90,
+            p99,
+            p99_9,
+            max,
+            share(self.denied, self.requests),
+            self.errors.to_string(),
+            self.lost.to_string(),
+            self.unsent.to_string(),
+            or(self.cpu_us_per_request.map(time_of)),
+        ]
+    }
+
+    /// The same for people, a line for each thing.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let [target, keys, time] = self.asked();
+        let mut rows = vec![
+            target,
+            ("loop", self.pace()),
+            keys,
+            time,
             ("requests", format!("{}, {:.0} per second", self.requests, self.rate)),
             ("allowed", self.allowed()),
             ("denied", format!("{} ({})", self.denied, share(self.denied, self.requests))),
@@ -125,7 +165,7 @@ impl Report {
         if let (Some(micros), Some(pid)) = (self.cpu_us_per_request, self.pid) {
             rows.push(("cpu", format!("{micros:.2} us per request, of the process {pid}")));
         }
-        rows.into_iter().map(|(name, words)| format!("{name:<9} {words}")).collect()
+        rows.into_iter().map(line).collect()
     }
 
     fn allowed(&self) -> String {
@@ -171,11 +211,39 @@ impl Percentiles {
     }
 }
 
+/// A row for each run, below what they have in common.
+pub(crate) fn print_sweep(reports: &[Report], output: &mut Output) -> Result<(), Error> {
+    if let Some(first) = reports.first() {
+        first.head().into_iter().try_for_each(|line| output.line(line))?;
+        output.line("")?;
+    }
+    let head = [
+        "depth",
+        "wanted",
+        "per second",
+        "p50",
+        "p90",
+        "p99",
+        "p99.9",
+        "max",
+        "denied",
+        "errors",
+        "lost",
+        "unsent",
+        "cpu",
+    ];
+    table(&head, reports.iter().map(Report::row).collect(), output)
+}
+
 fn with_first(count: u64, first: Option<&str>) -> String {
     match first {
         Some(first) => format!("{count}, the first: {}", shown(first)),
         None => count.to_string(),
     }
+}
+
+fn line((name, words): (&str, String)) -> String {
+    format!("{name:<9} {words}")
 }
 
 fn counted(count: usize, noun: &str) -> String {

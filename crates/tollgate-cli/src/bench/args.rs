@@ -5,6 +5,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand};
 use tollgate::Nanos;
 
+use super::compare::{COMPARE_HELP, RawCompare};
 use super::load::args::{RawDoor, RawMeasure};
 use super::trial::{Goal, Trial};
 use crate::args::parse_length;
@@ -23,6 +24,8 @@ EXAMPLES
       as much as 50 connections can ask in five seconds, and how long the answers took
   tollgate bench bucket --rate 20000 --keys 1000000 --spread zipf
       20,000 requests a second, come what may
+  tollgate bench compare 'resp --server :6380' 'resp --server :6379 --command evalsha'
+      which is faster, and how sure that is
   tollgate bench bucket-trial";
 
 const TRIAL_HELP: &str = "\
@@ -57,6 +60,9 @@ EXIT CODES
 pub(crate) enum RawBench {
     #[command(flatten)]
     Load(Box<RawDoor<RawMeasure>>),
+    /// Measure two targets in turns, and tell how they compare
+    #[command(after_help = COMPARE_HELP)]
+    Compare(Box<RawCompare>),
     /// Compare the rates that a token-bucket server grants with those it should
     #[command(after_help = TRIAL_HELP)]
     BucketTrial(RawTrial),

@@ -1,7 +1,9 @@
 //! `tollgate bench`: measuring a server from outside.
 
 pub(crate) mod args;
+mod compare;
 mod load;
+mod statistics;
 mod trial;
 
 use crate::error::{Error, Exit};
@@ -13,6 +15,7 @@ use load::Load;
 pub(crate) fn run(raw: RawBench) -> Result<Exit, Error> {
     match raw {
         RawBench::Load(raw) => load::run(&Load::try_from(*raw)?),
+        RawBench::Compare(raw) => compare::run(&raw),
         RawBench::BucketTrial(raw) => trial::run(&raw.into()),
     }
 }

@@ -16,13 +16,13 @@ use crate::servers::Single;
 const SHORT: [&str; 8] =
     ["--for", "300ms", "--warm-up", "50ms", "--timeout", "20s", "--connections", "3"];
 
-fn bench(door: &str, address: impl ToString, args: &[&str]) -> Ran {
+fn bench(door: &str, address: &impl ToString, args: &[&str]) -> Ran {
     let address = address.to_string();
     run(&[&["bench", door, "--server", &address], &SHORT[..], args].concat())
 }
 
 /// The report of a run that measured something, as JSON.
-fn report(door: &str, address: impl ToString, args: &[&str]) -> Value {
+fn report(door: &str, address: &impl ToString, args: &[&str]) -> Value {
     let ran = bench(door, address, &[args, &["--format", "json"]].concat());
     assert_eq!(ran.code, Some(0), "{door} {args:?}: {}", ran.stderr);
     let [report] = &ran.json()[..] else { panic!("one line: {}", ran.stdout) };
@@ -63,17 +63,17 @@ fn every_door_is_measured_in_a_closed_loop_and_at_a_rate() {
     ];
     for (door, args) in doors {
         let few = [args, &["--keys", "2"]].concat();
-        let closed = report(door, server.address(door), &[&few[..], &["--depth", "4"]].concat());
+        let closed = report(door, &server.address(door), &[&few[..], &["--depth", "4"]].concat());
         assert_sound(&closed);
         assert_eq!((&closed["loop"], &closed["depth"]), (&"closed".into(), &4.into()));
         assert!(count(&closed, "denied") > 0, "{door}: two keys are soon used up: {closed}");
-        let open = report(door, server.address(door), &[&few[..], &["--rate", "200"]].concat());
+        let open = report(door, &server.address(door), &[&few[..], &["--rate", "200"]].concat());
         assert_sound(&open);
         let all = count(&open, "requests") + count(&open, "unsent");
         assert_eq!((&open["loop"], all), (&"open".into(), 60), "{door}: 200 a second: {open}");
     }
     let many = ["--name", "Many:{key}", "--cost", "2"];
-    let allowed = report("bucket", server.address("bucket"), &many);
+    let allowed = report("bucket", &server.address("bucket"), &many);
     assert_sound(&allowed);
     assert_eq!(count(&allowed, "tokens"), 2 * count(&allowed, "allowed"));
     assert!(server.stop().success());
@@ -113,7 +113,7 @@ fn a_command_that_a_server_does_not_know_is_told_at_once() {
 fn a_report_for_people_says_what_was_asked_and_what_came_of_it() {
     let server = Server::start(&[]);
     let pid = std::process::id().to_string();
-    let ran = bench("bucket", server.address("bucket"), &["--pid", &pid, "--spread", "zipf:0.9"]);
+    let ran = bench("bucket", &server.address("bucket"), &["--pid", &pid, "--spread", "zipf:0.9"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let names: Vec<_> = ran.stdout.lines().filter_map(|line| line.split(' ').next()).collect();
     let expected = [
@@ -140,7 +140,7 @@ fn several_depths_or_rates_are_measured_in_one_go_and_drawn() {
     let folder = env!("CARGO_TARGET_TMPDIR");
     let chart = format!("{folder}/bench-sweep.svg");
     let depths = ["--depth", "1,8", "--chart", &chart];
-    let ran = bench("bucket", server.address("bucket"), &depths);
+    let ran = bench("bucket", &server.address("bucket"), &depths);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let rows: Vec<_> = ran.stdout.lines().skip_while(|line| !line.starts_with("depth")).collect();
     assert_eq!(rows.len(), 3, "{}", ran.stdout);
@@ -148,14 +148,14 @@ fn several_depths_or_rates_are_measured_in_one_go_and_drawn() {
     let drawn = std::fs::read_to_string(&chart).unwrap();
     assert_eq!(drawn.matches("<circle").count(), 4, "two points for each depth");
     let rates = ["--rate", "100,200", "--format", "json"];
-    let ran = bench("bucket", server.address("bucket"), &rates);
+    let ran = bench("bucket", &server.address("bucket"), &rates);
     let wanted: Vec<_> = ran.json().iter().map(|run| count(run, "rate_wanted")).collect();
     assert_eq!(wanted, [100, 200]);
     let chart = format!("{folder}/bench-one.svg");
-    let ran = bench("bucket", server.address("bucket"), &["--chart", &chart]);
+    let ran = bench("bucket", &server.address("bucket"), &["--chart", &chart]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(std::fs::read_to_string(&chart).unwrap().contains("class=\"bar\""));
-    let ran = bench("bucket", server.address("bucket"), &["--chart", folder]);
+    let ran = bench("bucket", &server.address("bucket"), &["--chart", folder]);
     assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
     assert!(ran.stderr.contains("error: writing the chart to "), "{}", ran.stderr);
 }
@@ -163,7 +163,7 @@ fn several_depths_or_rates_are_measured_in_one_go_and_drawn() {
 #[test]
 fn a_server_that_is_not_there_is_unreachable() {
     for door in ["udp", "bucket", "throttr", "http", "resp"] {
-        let ran = bench(door, nowhere(), &[]);
+        let ran = bench(door, &nowhere(), &[]);
         assert_eq!((ran.code, &*ran.stdout), (Some(3), ""), "{door}");
         assert!(ran.stderr.starts_with("error: connecting to "), "{door}: {}", ran.stderr);
     }

@@ -25,7 +25,8 @@ pub(crate) struct Live {
 impl Live {
     /// For a run of this length, warm-up included, that is announced by these words.
     pub(crate) fn new(words: String, length: Nanos) -> Self {
-        let template = "{bar:20} {pos}/{len} ms  {msg}";
+        // Narrow enough for a terminal of 80 columns.
+        let template = "{bar:10} {msg}";
         let style = ProgressStyle::with_template(template);
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
         let millis = u64::try_from(Duration::from(length).as_millis()).unwrap_or(u64::MAX);

@@ -34,9 +34,13 @@ use crate::error::{Error, Exit};
 use crate::output::Output;
 pub(crate) use error::BenchError;
 use live::Live;
-use measure::{Measured, Run};
-use report::Report;
-use target::{Step, Target};
+use measure::Measured;
+pub(crate) use measure::Run;
+#[cfg(test)]
+pub(crate) use report::report_for_tests;
+pub(crate) use report::{Report, digits, time_of};
+pub(crate) use target::{Step, Target};
+pub(crate) use words::split;
 
 /// What is to be measured, and how it is told.
 #[derive(Debug)]

@@ -1,41 +1,11 @@
 //! The pictures, as far as a machine can look at them.
 
 use super::*;
-use crate::bench::load::report::Percentiles;
+use crate::bench::load::report::report_for_tests;
 use crate::bench::load::tally::latencies;
 
 fn report(depth: usize, rate: f64) -> Report {
-    let p50 = rate / 100.0;
-    let latency_us =
-        Percentiles { mean: p50, p50, p90: p50, p99: 8.0 * p50, p99_9: 9.0 * p50, max: 10.0 * p50 };
-    Report {
-        target: "resp",
-        server: "[::1]:6380".into(),
-        request: "GET <&{key}>".into(),
-        kind: "closed",
-        connections: 50,
-        depth,
-        rate_wanted: None,
-        keys: 10,
-        spread: "one".into(),
-        warm_up_seconds: 0.0,
-        seconds: 1.0,
-        requests: 10,
-        rate,
-        allowed: 10,
-        tokens: 10,
-        denied: 0,
-        errors: 0,
-        first_error: None,
-        lost: 0,
-        unsent: 0,
-        reconnects: 0,
-        broken_connections: 0,
-        first_failure: None,
-        latency_us,
-        pid: None,
-        cpu_us_per_request: None,
-    }
+    Report { depth, ..report_for_tests(rate) }
 }
 
 /// Every number of these attributes, in the order of the text.

@@ -233,14 +233,14 @@ fn what_could_not_be_sent_by_the_end_is_told() {
             |stream| while stream.read(&mut [0; 64]).is_ok_and(|it| it > 0) {},
         );
     });
-    let args = ["--for", "500ms", "--timeout", "600ms", "--rate", "1000", "--format", "json"];
+    let args = ["--for", "1s", "--timeout", "1100ms", "--rate", "1000", "--format", "json"];
     let ran = run(&[&["bench", "bucket", "--server", &address], &ONE[..], &args].concat());
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let report = ran.json().remove(0);
     // One was tried before it began.
     assert_eq!((count(&report, "requests"), count(&report, "lost")), (19, 1), "{report}");
-    assert_eq!(count(&report, "unsent"), 480, "{report}");
-    assert!(report["first_failure"].as_str().unwrap().contains("did not answer within 600ms"));
+    assert_eq!(count(&report, "unsent"), 980, "{report}");
+    assert!(report["first_failure"].as_str().unwrap().contains("did not answer within 1s100ms"));
 }
 
 #[test]
@@ -248,7 +248,8 @@ fn a_connection_that_is_closed_is_opened_again() {
     let address = serve(|stream| {
         answer_lines(stream, 50, |stream| stream.shutdown(std::net::Shutdown::Both).unwrap());
     });
-    let args = [&ONE[..], &["--for", "300ms", "--format", "json"]].concat();
+    let args = ["--for", "500ms", "--timeout", "20s", "--format", "json"];
+    let args = [&ONE[..], &args].concat();
     let ran = run(&[&["bench", "bucket", "--server", &address], &args[..]].concat());
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let report = ran.json().remove(0);
@@ -274,7 +275,18 @@ fn lost_datagrams_are_counted_and_not_waited_for_for_ever() {
         }
     });
     let address = address.to_string();
-    let args = ["--for", "300ms", "--timeout", "20ms", "--depth", "4", "--format", "json"];
+    let args = [
+        "--for",
+        "1s",
+        "--timeout",
+        "100ms",
+        "--connections",
+        "2",
+        "--depth",
+        "4",
+        "--format",
+        "json",
+    ];
     let ran = run(&[&["bench", "udp", "--server", &address], &args[..]].concat());
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let report = ran.json().remove(0);
@@ -294,8 +306,12 @@ fn answers_that_are_all_errors_are_no_measurement() {
             }
         }
     });
-    let ran =
-        run(&[&["bench", "bucket", "--server", &address], &ONE[..], &["--for", "100ms"]].concat());
+    let ran = run(&[
+        &["bench", "bucket", "--server", &address],
+        &ONE[..],
+        &["--for", "100ms", "--timeout", "20s"],
+    ]
+    .concat());
     assert_eq!((ran.code, &*ran.stdout), (Some(3), ""), "{}", ran.stderr);
     assert!(
         ran.stderr.contains("requests with errors, the first `OUT OF ORDER`"),

@@ -9,8 +9,8 @@ use tollgate::limits::parse_duration;
 
 use crate::ask::args::{ASK_HELP, RawAsk, RawOp, RawWhom};
 use crate::ask::{self, Ask};
+use crate::bench;
 use crate::bench::args::{BENCH_HELP, RawBench};
-use crate::bench::{self, Trial};
 use crate::check::{self, Check};
 use crate::client::http::args::RawPlace;
 use crate::client::{self, Client, Source};
@@ -191,7 +191,7 @@ enum RawCommand {
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Bench {
         #[command(subcommand)]
-        what: RawBench,
+        what: Box<RawBench>,
     },
 }
 
@@ -257,7 +257,7 @@ pub(crate) enum Command {
     Client(Client),
     Override(Override),
     State(State),
-    Bench(Trial),
+    Bench(Box<RawBench>),
 }
 
 impl Command {
@@ -279,7 +279,7 @@ impl Command {
             Self::Client(client) => client::run(&client),
             Self::Override(over) => overrides::run(&over),
             Self::State(state) => state::run(&state),
-            Self::Bench(trial) => bench::run(&trial),
+            Self::Bench(raw) => bench::run(*raw),
         };
         exit.map(Into::into)
     }
@@ -306,7 +306,7 @@ impl From<RawCommand> for Command {
             }
             RawCommand::Override { what } => Self::Override(what),
             RawCommand::State { what } => Self::State(what),
-            RawCommand::Bench { what } => Self::Bench(what.into()),
+            RawCommand::Bench { what } => Self::Bench(what),
         }
     }
 }

@@ -8,6 +8,7 @@ use tollgate_server::moving::MoveError;
 use tollgate_server::settings::ValueError;
 use tollgate_server::{LoadError, RunError, StartError, StatsError, with_causes};
 
+use crate::bench::BenchError;
 use crate::client::Failure;
 use crate::client::http::HttpError;
 use crate::output::say;
@@ -45,6 +46,8 @@ pub(crate) enum Error {
     TooLate { times: u64, every: tollgate::Nanos },
     #[error(transparent)]
     Client(#[from] Failure),
+    #[error(transparent)]
+    Bench(#[from] BenchError),
     #[error(transparent)]
     Http(#[from] HttpError),
     #[error("standard output is no terminal: use --once for one frame as text")]
@@ -92,6 +95,7 @@ impl Error {
         }
         match self {
             Self::Client(failure) => failure.exit().into(),
+            Self::Bench(error) => error.exit().into(),
             Self::Http(error) => error.exit().into(),
             Self::Move(error) if error.is_unreachable() => Exit::Unreachable.into(),
             Self::Stats(StatsError::Unreachable { .. }) => Exit::Unreachable.into(),

@@ -58,7 +58,7 @@ pub use life::{RunError, run};
 pub use log::{LogGuard, start_log};
 pub use server::{Server, StartError};
 pub use state::StateError;
-pub use transport::{ListenError, Time};
+pub use transport::{ListenError, Time, batch};
 
 /// What went wrong, and why, in one text.
 pub fn with_causes(error: &dyn std::error::Error) -> String {

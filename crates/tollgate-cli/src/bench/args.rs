@@ -5,6 +5,8 @@ use std::str::FromStr;
 use clap::{Args, Subcommand};
 use tollgate::Nanos;
 
+use super::compare::{COMPARE_HELP, RawCompare};
+use super::load::args::{RawDoor, RawMeasure};
 use super::trial::{Goal, Trial};
 use crate::args::parse_length;
 use crate::client::Server;
@@ -18,6 +20,12 @@ const REQUESTS_MAX: u64 = 100_000_000;
 
 pub(crate) const BENCH_HELP: &str = "\
 EXAMPLES
+  tollgate bench http --for 5s
+      as much as 50 connections can ask in five seconds, and how long the answers took
+  tollgate bench bucket --rate 20000 --keys 1000000 --spread zipf
+      20,000 requests a second, come what may
+  tollgate bench compare 'resp --server :6380' 'resp --server :6379 --command evalsha'
+      which is faster, and how sure that is
   tollgate bench bucket-trial";
 
 const TRIAL_HELP: &str = "\
@@ -50,6 +58,11 @@ EXIT CODES
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RawBench {
+    #[command(flatten)]
+    Load(Box<RawDoor<RawMeasure>>),
+    /// Measure two targets in turns, and tell how they compare
+    #[command(after_help = COMPARE_HELP)]
+    Compare(Box<RawCompare>),
     /// Compare the rates that a token-bucket server grants with those it should
     #[command(after_help = TRIAL_HELP)]
     BucketTrial(RawTrial),
@@ -100,8 +113,8 @@ impl FromStr for Goal {
     }
 }
 
-impl From<RawBench> for Trial {
-    fn from(RawBench::BucketTrial(raw): RawBench) -> Self {
+impl From<RawTrial> for Trial {
+    fn from(raw: RawTrial) -> Self {
         Self {
             server: raw.server,
             timeout: raw.patience.timeout,

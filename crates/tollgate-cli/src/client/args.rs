@@ -11,7 +11,7 @@ use tollgate::limits::parse_duration;
 use super::Client;
 use super::address::Server;
 use super::bucket::{Bucket, Name};
-use super::http::args::RawToken;
+use super::http::args::RawSetToken;
 use super::resp::Resp;
 use super::throttr::{Lifetime, Op, Throttr};
 use super::udp::Udp;
@@ -163,7 +163,7 @@ pub(crate) struct RawResp {
     #[command(flatten)]
     patience: RawPatience,
     #[command(flatten)]
-    token: RawToken,
+    token: RawSetToken,
     /// The command and its arguments, such as `THROTTLE LIMIT ID`
     #[arg(value_name = "WORD", required = true)]
     words: Vec<OsString>,
@@ -274,7 +274,7 @@ fn parse_changed_length(text: &str) -> Result<Changed<Nanos>, String> {
     Ok(Changed { change, value })
 }
 
-fn parse_lifetime(text: &str) -> Result<Lifetime, String> {
+pub(crate) fn parse_lifetime(text: &str) -> Result<Lifetime, String> {
     let length = parse_length(text)?;
     let mut exact = Unit::ALL.into_iter().filter_map(|unit| Some((unit, unit.count(length)?)));
     let (unit, count) = exact.next().ok_or("it is too long")?;
@@ -313,7 +313,7 @@ impl From<RawBucket> for Bucket {
 
 impl From<RawResp> for Resp {
     fn from(raw: RawResp) -> Self {
-        let RawResp { server, patience: RawPatience { timeout }, token: RawToken(token), words } =
+        let RawResp { server, patience: RawPatience { timeout }, token: RawSetToken(token), words } =
             raw;
         let words = words.into_iter().map(OsString::into_encoded_bytes).collect();
         Self { server, timeout, token, words }

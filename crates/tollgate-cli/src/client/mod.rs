@@ -9,9 +9,9 @@ mod error;
 pub(crate) mod http;
 mod resp;
 mod source;
-mod throttr;
+pub(crate) mod throttr;
 mod udp;
-mod wire;
+pub(crate) mod wire;
 
 use crate::error::{Error, Exit};
 

@@ -107,6 +107,15 @@ pub(crate) enum Request {
 impl Request {
     /// As it is sent.
     pub(crate) fn encode(&self, key: &Key) -> Vec<u8> {
+        let mut bytes = self.head();
+        bytes.extend([key.consumer.length, key.resource.length]);
+        bytes.extend(&key.consumer.bytes);
+        bytes.extend(&key.resource.bytes);
+        bytes
+    }
+
+    /// What is sent before the lengths of the two ids, and these.
+    pub(crate) fn head(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match *self {
             Self::Insert { quota, usage, unit, ttl } => {
@@ -123,9 +132,6 @@ impl Request {
             }
             Self::Purge => bytes.push(4),
         }
-        bytes.extend([key.consumer.length, key.resource.length]);
-        bytes.extend(&key.consumer.bytes);
-        bytes.extend(&key.resource.bytes);
         bytes
     }
 }

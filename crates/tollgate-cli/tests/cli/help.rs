@@ -42,6 +42,9 @@ fn every_help_text_is_as_it_was_agreed() {
     is_golden("state-export", &["state", "export", "--help"]);
     is_golden("state-import", &["state", "import", "--help"]);
     is_golden("bench", &["bench", "--help"]);
+    for door in ["udp", "bucket", "throttr", "http", "resp", "compare"] {
+        is_golden(&format!("bench-{door}"), &["bench", door, "--help"]);
+    }
     is_golden("bench-bucket-trial", &["bench", "bucket-trial", "--help"]);
     is_golden("ask-udp", &["ask", "udp", "--help"]);
     is_golden("ask-bucket", &["ask", "bucket", "--help"]);

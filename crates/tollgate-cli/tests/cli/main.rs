@@ -6,6 +6,8 @@
 mod ask;
 mod ask_offline;
 mod bench;
+mod bench_compare;
+mod bench_load;
 mod check;
 mod client_bucket;
 mod client_resp;

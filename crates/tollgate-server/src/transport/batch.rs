@@ -8,10 +8,13 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg};
 
 /// How many datagrams are received or sent at once.
-pub(super) const BATCH: usize = 64;
+pub const BATCH: usize = 64;
+
+/// The targets of datagrams that all go where their socket is connected to.
+pub const CONNECTED: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
 
 /// Room for a batch of datagrams.
-pub(super) struct Receiver {
+pub struct Receiver {
     headers: MultiHeaders<SockaddrStorage>,
     bytes: Vec<u8>,
     datagram_bytes: usize,
@@ -22,7 +25,7 @@ pub(super) struct Receiver {
 
 impl Receiver {
     /// Room for datagrams of up to `datagram_bytes`; of longer ones so many bytes are received.
-    pub(super) fn new(datagram_bytes: usize) -> Self {
+    pub fn new(datagram_bytes: usize) -> Self {
         Self {
             headers: MultiHeaders::preallocate(BATCH, None),
             bytes: vec![0; BATCH * datagram_bytes],
@@ -33,8 +36,8 @@ impl Receiver {
         }
     }
 
-    /// Receives what has arrived, up to a batch.
-    pub(super) fn receive(&mut self, socket: &impl AsRawFd) -> Result<(), Errno> {
+    /// Receives what has arrived, up to a batch. Fails if nothing has.
+    pub fn receive(&mut self, socket: &impl AsRawFd) -> Result<(), Errno> {
         self.count = 0;
         let mut rooms = self.bytes.chunks_exact_mut(self.datagram_bytes);
         let mut slices: [[IoSliceMut<'_>; 1]; BATCH] =
@@ -55,7 +58,7 @@ impl Receiver {
     }
 
     /// What was received, and from whom.
-    pub(super) fn datagrams(&self) -> impl Iterator<Item = (&[u8], Option<SockaddrStorage>)> {
+    pub fn datagrams(&self) -> impl Iterator<Item = (&[u8], Option<SockaddrStorage>)> {
         let rooms = self.bytes.chunks_exact(self.datagram_bytes);
         let received = self.lengths.iter().zip(&self.sources).take(self.count);
         rooms.zip(received).map(|(room, (length, source))| (&room[..*length], *source))
@@ -63,17 +66,19 @@ impl Receiver {
 }
 
 /// What is to be sent in one call.
-pub(super) struct Sender {
+pub struct Sender {
     headers: MultiHeaders<SockaddrStorage>,
 }
 
 impl Sender {
-    pub(super) fn new() -> Self {
+    /// Room for a batch.
+    #[expect(clippy::new_without_default, reason = "an empty sender is nobody's default")]
+    pub fn new() -> Self {
         Self { headers: MultiHeaders::preallocate(BATCH, None) }
     }
 
     /// Sends up to a batch, each reply to its target. Returns how many were sent.
-    pub(super) fn send(
+    pub fn send(
         &mut self,
         socket: &impl AsRawFd,
         replies: &[&[u8]],

@@ -2,7 +2,7 @@
 
 mod accept;
 mod admission;
-mod batch;
+pub mod batch;
 mod datagram;
 mod listen;
 mod request_log;

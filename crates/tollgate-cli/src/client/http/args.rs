@@ -18,9 +18,6 @@ pub(crate) struct RawPlace {
     pub(crate) url: Option<Url>,
     #[command(flatten)]
     token: RawToken,
-    #[arg(long, value_name = "FILE")]
-    #[arg(help = "The file with the token [default: the token in TOLLGATE_TOKEN, if any]")]
-    token_file: Option<PathBuf>,
     /// Who signed the server's certificate [default: whom this system trusts]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
@@ -40,15 +37,28 @@ impl RawPlace {
     pub(crate) fn place(&self) -> Result<Place, HttpError> {
         Ok(Place {
             url: self.url.clone().unwrap_or_default(),
-            token: self.token()?,
+            token: self.token.read()?,
             tls: TlsFiles { ca: self.ca.clone(), own: self.cert.clone().zip(self.key.clone()) },
             timeout: self.timeout,
         })
     }
+}
 
-    fn token(&self) -> Result<Option<SecretText>, HttpError> {
+/// Where the token is, if there is one.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RawToken {
+    #[command(flatten)]
+    set: RawSetToken,
+    #[arg(long, value_name = "FILE")]
+    #[arg(help = "The file with the token [default: the token in TOLLGATE_TOKEN, if any]")]
+    token_file: Option<PathBuf>,
+}
+
+impl RawToken {
+    /// The token. Refuses a token file that cannot be read.
+    pub(crate) fn read(&self) -> Result<Option<SecretText>, HttpError> {
         // What was typed wins over what was set once.
-        let Some(path) = &self.token_file else { return Ok(self.token.0.clone()) };
+        let Some(path) = &self.token_file else { return Ok(self.set.0.clone()) };
         let text = fs::read_to_string(path).map_err(|source| HttpError::Read {
             what: "the token",
             path: path.clone(),
@@ -63,9 +73,9 @@ impl RawPlace {
 
 /// The token of the environment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RawToken(pub(crate) Option<SecretText>);
+pub(crate) struct RawSetToken(pub(crate) Option<SecretText>);
 
-impl Args for RawToken {
+impl Args for RawSetToken {
     fn augment_args(command: clap::Command) -> clap::Command {
         command.arg(secret::arg("token", "TOLLGATE_TOKEN"))
     }
@@ -75,7 +85,7 @@ impl Args for RawToken {
     }
 }
 
-impl FromArgMatches for RawToken {
+impl FromArgMatches for RawSetToken {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let set = "TOLLGATE_TOKEN, or name a file with --token-file";
         secret::read(matches, "token", set).map(Self)

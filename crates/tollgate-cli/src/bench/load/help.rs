@@ -1,0 +1,84 @@
+//! What the help of the load tool says behind its options.
+
+/// What is the same for every protocol.
+macro_rules! after_help {
+    ($first:literal) => {
+        concat!(
+            $first,
+            "
+
+Without --rate the loop is closed: a connection sends --depth requests in one write, waits until all
+are answered, and sends the next, as `redis-benchmark -P` does. A server that stalls is asked less.
+With --rate the loop is open: requests come due at that rate, to one connection after the other,
+whatever the server does; --depth is how many a connection may have in flight. A latency counts from
+when a request was due, so a stall shows in all that it held up; what could not be sent by the end
+is told. To be on time this program keeps one processor busy.
+
+Several depths or several rates, such as --depth 1,4,16, are measured one after the other.
+
+EXIT CODES
+  0  measured
+  2  the arguments are wrong
+  3  no server was reached, or every answer was an error"
+        )
+    };
+}
+
+pub(crate) const UDP_HELP: &str = after_help!(
+    "\
+Asks `over_limit KEY`, a datagram each; {key} becomes a number. The rules of the server say which
+keys it counts. A datagram that is not answered within --timeout is lost; nobody waits for it.
+
+EXAMPLES
+  tollgate bench udp --connections 4 --depth 64
+  tollgate bench udp --server '[::1]:2000' --key 'ws global' --keys 1 --rate 20000"
+);
+
+pub(crate) const BUCKET_HELP: &str = after_help!(
+    "\
+Asks `get NAME`, a line each; {key} becomes a number. The server needs such buckets, or limits: with
+`LIMIT:ID` a token is taken from what the id has of the limit.
+
+EXAMPLES
+  tollgate bench bucket
+  tollgate bench bucket --name bucketc --keys 1 --depth 1,4,16,64 --chart depths.svg
+  tollgate bench bucket --name 'Mine:{key}' --keys 1000000 --spread zipf:0.9 --rate 50000"
+);
+
+pub(crate) const THROTTR_HELP: &str = after_help!(
+    "\
+Sends inserts, which use a quota and begin it if it is not there; {key} becomes a number.
+
+EXAMPLES
+  tollgate bench throttr --depth 16
+  tollgate bench throttr --quota 10 --ttl 1s --rate 20000"
+);
+
+pub(crate) const HTTP_HELP: &str = after_help!(
+    "\
+Asks `POST /v1/spend` over HTTP/1.1, without TLS; {key} becomes a number. The server needs such a
+limit.
+
+EXAMPLES
+  tollgate bench http
+  tollgate bench http --limit Mine --id 'customer-{key}' --keys 100000 --rate 20000"
+);
+
+pub(crate) const RESP_HELP: &str = after_help!(
+    "\
+Asks Tollgate's RESP door, or any server that speaks RESP, so that they can be compared; {key}
+becomes a number.
+
+COMMANDS
+  cl-throttle   CL.THROTTLE KEY MAX_BURST COUNT PERIOD COST
+  throttle      THROTTLE LIMIT KEY COST
+  evalsha       EVALSHA with a GCRA script, which the server is given first
+  get           GET KEY
+  'ANY WORDS'   as they are; with --denied N, an answer that is or begins with N is a denial
+
+EXAMPLES
+  tollgate bench resp --depth 16
+  tollgate bench resp --server :6379 --command evalsha --keys 1000000
+  tollgate bench resp --server :6379 --command 'INCR n{key}' --rate 50000
+  tollgate bench resp --server :7000 --command 'THROTTLE {key} 99 100 60' --denied 0"
+);

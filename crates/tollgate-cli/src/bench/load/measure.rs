@@ -1,0 +1,183 @@
+//! One run.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::task::{JoinSet, LocalSet};
+use tollgate::{Clock, Nanos};
+
+use super::conductor::Conductor;
+use super::cpu::Cpu;
+use super::datagram::{Batches, Poster};
+use super::error::BenchError;
+use super::live::Live;
+use super::opening::Opened;
+use super::stage::{Asker, Line, Stage};
+use super::stream::Caller;
+use super::tally::{Tally, Window};
+use super::target::{Step, Target};
+use crate::client::Failure;
+
+/// What is measured, and for how long.
+pub(crate) struct Run<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) step: Step,
+    /// How long requests are sent that do not count.
+    pub(crate) warm_up: Nanos,
+    pub(crate) length: Nanos,
+}
+
+/// What came of it.
+pub(crate) struct Measured {
+    pub(crate) target: Target,
+    pub(crate) step: Step,
+    pub(crate) warm_up: Nanos,
+    pub(crate) tally: Tally,
+    /// Requests that were due and could not be sent by the end.
+    pub(crate) unsent: u64,
+    pub(crate) reconnects: u64,
+    /// Connections that were lost for good.
+    pub(crate) broken: u64,
+    /// Why the first connection was lost, if one was.
+    pub(crate) failure: Option<Failure>,
+    /// What the server's process used.
+    pub(crate) cpu: Option<Duration>,
+}
+
+impl Run<'_> {
+    /// Connects, asks and counts. Refuses if nobody answers, or nobody decides.
+    pub(crate) fn measure(&self, live: Option<&Live>) -> Result<Measured, BenchError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(BenchError::Runtime)?;
+        // Names are looked up once, and before anything is measured.
+        let addresses: Rc<[SocketAddr]> = self.target.server.addresses()?.into();
+        LocalSet::new().block_on(&runtime, self.go(&addresses, live))
+    }
+
+    async fn go(
+        &self,
+        addresses: &Rc<[SocketAddr]>,
+        live: Option<&Live>,
+    ) -> Result<Measured, BenchError> {
+        let cpu = self.target.pid.map(Cpu::of).transpose().map_err(|error| self.pid(error))?;
+        let opened = self.target.open(addresses).await?;
+        if let Some(live) = live {
+            live.announce();
+        }
+        let stage = Rc::new(self.stage(live));
+        let lines: Vec<Rc<Line>> = (0..self.target.connections).map(|_| Rc::default()).collect();
+        let tasks = start(opened, &stage, &lines, addresses);
+        let conductor = Conductor::new(&stage, lines, live, cpu.as_ref());
+        let failures = tokio::select! {
+            failures = finish(tasks) => failures,
+            () = conductor.conduct() => Vec::new(),
+        };
+        let used = cpu.map(|cpu| {
+            // The last connection may have been done before anybody looked.
+            cpu.look(&stage.window, stage.clock.now());
+            cpu.used()
+        });
+        let cpu = used.transpose().map_err(|error| self.pid(error))?;
+        self.judge(&stage, failures, cpu)
+    }
+
+    fn stage(&self, live: Option<&Live>) -> Stage {
+        let clock = Clock::start();
+        let start = clock.now();
+        let begin = start.after(self.warm_up);
+        let window = Window { begin, end: begin.after(self.length) };
+        Stage {
+            clock,
+            target: self.target.clone(),
+            step: self.step,
+            start,
+            window,
+            tally: RefCell::new(Tally::new(window, live.is_some_and(Live::is_seen))),
+            reconnects: Cell::default(),
+            first_failure: RefCell::default(),
+        }
+    }
+
+    fn judge(
+        &self,
+        stage: &Stage,
+        failures: Vec<Failure>,
+        cpu: Option<Duration>,
+    ) -> Result<Measured, BenchError> {
+        let broken = failures.len();
+        for failure in failures {
+            stage.note(failure);
+        }
+        let failure = stage.first_failure.take();
+        let tally = stage.tally.replace(Tally::new(stage.window, false));
+        let server = || self.target.server.clone();
+        match (failure, tally.counts) {
+            (Some(failure), _) if broken == self.target.connections => Err(failure.into()),
+            (_, counts) if counts.answered() == 0 => {
+                Err(BenchError::NoAnswer { server: server(), count: counts.sent })
+            }
+            (_, counts) if counts.errors == counts.answered() => {
+                let first = tally.first_error.unwrap_or_default();
+                Err(BenchError::AllErrors { server: server(), count: counts.errors, first })
+            }
+            (failure, counts) => Ok(Measured {
+                target: self.target.clone(),
+                step: self.step,
+                warm_up: self.warm_up,
+                unsent: self
+                    .step
+                    .rate
+                    .map_or(0, |rate| stage.arrivals(rate).saturating_sub(counts.sent)),
+                tally,
+                reconnects: stage.reconnects.get(),
+                broken: u64::try_from(broken).unwrap_or(u64::MAX),
+                failure,
+                cpu,
+            }),
+        }
+    }
+
+    fn pid(&self, source: std::io::Error) -> BenchError {
+        BenchError::Pid { pid: self.target.pid.unwrap_or_default(), source }
+    }
+}
+
+/// Lets every connection go.
+fn start(
+    opened: Opened,
+    stage: &Rc<Stage>,
+    lines: &[Rc<Line>],
+    addresses: &Rc<[SocketAddr]>,
+) -> JoinSet<Result<(), Failure>> {
+    let mut tasks = JoinSet::new();
+    let askers = (0..).zip(lines).map(|(index, line)| Asker::new(stage, line, index));
+    match opened {
+        Opened::Streams(streams, wire) => {
+            for (asker, stream) in askers.zip(streams) {
+                tasks.spawn_local(Caller::new(asker, &wire, addresses).run(stream));
+            }
+        }
+        Opened::Datagrams(sockets, wire) => {
+            let batches = Rc::new(RefCell::new(Batches::new()));
+            for (asker, socket) in askers.zip(sockets) {
+                tasks.spawn_local(Poster::new(asker, &wire, &batches).run(socket));
+            }
+        }
+    }
+    tasks
+}
+
+/// Waits until every connection is done, and tells which were lost.
+async fn finish(mut tasks: JoinSet<Result<(), Failure>>) -> Vec<Failure> {
+    let mut failures = Vec::new();
+    while let Some(done) = tasks.join_next().await {
+        match done {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => failures.push(failure),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+    failures
+}

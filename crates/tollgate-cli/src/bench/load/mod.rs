@@ -1,0 +1,111 @@
+//! `tollgate bench udp|bucket|throttr|http|resp`: requests at a server, and how it goes.
+
+pub(crate) mod args;
+mod chart;
+mod command;
+mod conductor;
+mod cpu;
+mod datagram;
+mod error;
+mod flight;
+mod help;
+mod input;
+mod keys;
+mod live;
+mod measure;
+mod opening;
+mod random;
+mod report;
+mod stage;
+mod stream;
+mod tally;
+mod target;
+mod wire;
+mod words;
+mod zipf;
+
+use std::fs;
+use std::path::PathBuf;
+
+use tollgate::Nanos;
+
+use crate::args::Format;
+use crate::error::{Error, Exit};
+use crate::output::Output;
+pub(crate) use error::BenchError;
+use live::Live;
+use measure::Measured;
+pub(crate) use measure::Run;
+#[cfg(test)]
+pub(crate) use report::report_for_tests;
+pub(crate) use report::{Report, digits, time_of};
+pub(crate) use target::{Step, Target};
+pub(crate) use words::split;
+
+/// What is to be measured, and how it is told.
+#[derive(Debug)]
+pub(crate) struct Load {
+    target: Target,
+    /// One run for each; there is at least one.
+    steps: Vec<Step>,
+    warm_up: Nanos,
+    length: Nanos,
+    /// Where to draw it.
+    chart: Option<PathBuf>,
+    format: Format,
+}
+
+/// Measures one step after the other, and reports.
+pub(crate) fn run(load: &Load) -> Result<Exit, Error> {
+    let mut output = Output::new();
+    let mut reports = Vec::new();
+    for step in &load.steps {
+        let measured = load.measure(*step)?;
+        let report = Report::of(&measured);
+        if load.format == Format::Json {
+            // Each as soon as it is there: a sweep takes its time.
+            output.json(&report)?;
+            output.finish()?;
+        }
+        reports.push(report);
+        load.draw(&reports, &measured)?;
+    }
+    match (load.format, &reports[..]) {
+        (Format::Json, _) => {}
+        (Format::Text, [report]) => {
+            report.lines().into_iter().try_for_each(|it| output.line(it))?;
+        }
+        (Format::Text, reports) => report::print_sweep(reports, &mut output)?,
+    }
+    output.finish()?;
+    Ok(Exit::Allowed)
+}
+
+impl Load {
+    /// One run, while whoever sits at the terminal looks on.
+    fn measure(&self, step: Step) -> Result<Measured, BenchError> {
+        let Self { target, warm_up, length, .. } = self;
+        let run = Run { target, step, warm_up: *warm_up, length: *length };
+        let (name, server) = (target.door.name(), &target.server);
+        let step = match (&self.steps[..], step.rate) {
+            ([_], _) => String::new(),
+            (_, None) => format!(", depth {}", step.depth),
+            (_, Some(rate)) => format!(", depth {}, {rate} per second", step.depth),
+        };
+        let words = format!("{name} {server}{step}: {warm_up} to warm up, then {length}");
+        let live = Live::new(words, Nanos::new(warm_up.get() + length.get()));
+        let measured = run.measure(Some(&live));
+        live.finish();
+        measured
+    }
+
+    /// Draws what was measured until now, if it is to be drawn.
+    fn draw(&self, reports: &[Report], last: &Measured) -> Result<(), BenchError> {
+        let Some(path) = &self.chart else { return Ok(()) };
+        let svg = match reports {
+            [report] if self.steps.len() == 1 => chart::histogram(report, &last.tally.latencies),
+            reports => chart::curve(reports),
+        };
+        fs::write(path, svg).map_err(|source| BenchError::Chart { path: path.clone(), source })
+    }
+}

@@ -1,0 +1,157 @@
+//! What all connections of a run share, and what each of them has to do next.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+use tollgate::{Clock, Moment, Nanos};
+
+use super::flight::Flight;
+use super::keys::Keys;
+use super::tally::{Asked, Tally, Window};
+use super::target::{Step, Target};
+use super::wire::Answer;
+use crate::client::Failure;
+
+/// How many requests of one socket can have gone by since the oldest that was not answered.
+const SPAN_MAX: usize = 1 << 16;
+
+/// A run that is going on.
+pub(crate) struct Stage {
+    pub(crate) clock: Clock,
+    pub(crate) target: Target,
+    pub(crate) step: Step,
+    /// When the first requests are sent, to warm up.
+    pub(crate) start: Moment,
+    pub(crate) window: Window,
+    pub(crate) tally: RefCell<Tally>,
+    pub(crate) reconnects: Cell<u64>,
+    /// Why a connection was lost for the first time.
+    pub(crate) first_failure: RefCell<Option<Failure>>,
+}
+
+impl Stage {
+    /// When the `index`-th request is due, if they come at a rate.
+    pub(crate) fn due(&self, index: u64, rate: u64) -> Moment {
+        let nanos = u128::from(index) * 1_000_000_000 / u128::from(rate);
+        self.start.after(Nanos::new(nanos))
+    }
+
+    /// How many requests are due in the window, if they come at a rate.
+    pub(crate) fn arrivals(&self, rate: u64) -> u64 {
+        let before = |moment: Moment| {
+            let nanos = moment.since(self.start).get();
+            // Rounded up: one that is due a moment earlier is before it.
+            let count = (nanos * u128::from(rate)).div_ceil(1_000_000_000);
+            u64::try_from(count).unwrap_or(u64::MAX)
+        };
+        before(self.window.end) - before(self.window.begin)
+    }
+
+    pub(crate) fn is_over(&self, now: Moment) -> bool {
+        now >= self.window.end
+    }
+
+    /// A connection was lost.
+    pub(crate) fn note(&self, failure: Failure) {
+        self.first_failure.borrow_mut().get_or_insert(failure);
+    }
+}
+
+/// What the conductor and a connection tell each other.
+#[derive(Default)]
+pub(crate) struct Line {
+    /// There may be something to do.
+    pub(crate) wake: Notify,
+    /// How many requests have come due for it.
+    pub(crate) arrived: Cell<u64>,
+    /// When the oldest request was sent that was not answered.
+    pub(crate) oldest: Cell<Option<Moment>>,
+}
+
+/// One connection's part, whatever it is made of.
+pub(crate) struct Asker {
+    pub(crate) stage: Rc<Stage>,
+    pub(crate) line: Rc<Line>,
+    /// Which of all connections this is.
+    index: u64,
+    keys: Keys,
+    pub(crate) flight: Flight,
+    sent: u64,
+    /// How many were answered.
+    pub(crate) answered: u64,
+}
+
+impl Asker {
+    pub(crate) fn new(stage: &Rc<Stage>, line: &Rc<Line>, index: u64) -> Self {
+        let Target { keys, spread, .. } = stage.target;
+        Self {
+            stage: Rc::clone(stage),
+            line: Rc::clone(line),
+            index,
+            keys: Keys::new(keys, spread, index),
+            flight: Flight::new(stage.step.depth),
+            sent: 0,
+            answered: 0,
+        }
+    }
+
+    /// How many requests are to be sent now.
+    pub(crate) fn ready(&self, now: Moment) -> usize {
+        let Step { depth, rate } = self.stage.step;
+        if self.stage.is_over(now) {
+            return 0;
+        }
+        match rate {
+            None if self.flight.count() == 0 => depth,
+            None => 0,
+            Some(_) if self.flight.span() >= SPAN_MAX => 0,
+            Some(_) => {
+                let waiting = usize::try_from(self.line.arrived.get() - self.sent);
+                let room = depth.saturating_sub(self.flight.count());
+                waiting.unwrap_or(usize::MAX).min(room)
+            }
+        }
+    }
+
+    /// The next request, which is sent now.
+    pub(crate) fn ask(&mut self, now: Moment) -> Asked {
+        let connections = u64::try_from(self.stage.target.connections).unwrap_or(1);
+        let due = match self.stage.step.rate {
+            None => now,
+            Some(rate) => self.stage.due(self.index + self.sent * connections, rate),
+        };
+        let (key, cost) = (self.keys.draw(), self.stage.target.door.cost());
+        let asked = Asked { due, sent: now, key, cost };
+        self.sent += 1;
+        self.stage.tally.borrow_mut().ask(&asked);
+        self.flight.push(asked);
+        asked
+    }
+
+    /// A request that is no longer in flight was answered.
+    pub(crate) fn account(&mut self, asked: &Asked, received: Moment, answer: &Answer<'_>) {
+        self.answered += 1;
+        self.stage.tally.borrow_mut().account(asked, received, answer);
+    }
+
+    /// Tells the conductor for which request it has to look out.
+    pub(crate) fn tell(&self) {
+        self.line.oldest.set(self.flight.oldest().map(|asked| asked.sent));
+    }
+
+    /// The last moment whose requests are given up.
+    pub(crate) fn patience(&self, now: Moment) -> Moment {
+        now.before(self.stage.target.timeout)
+    }
+
+    /// Whether nobody waits for its next answer any more.
+    pub(crate) fn is_late(&self, now: Moment) -> bool {
+        self.flight.oldest().is_some_and(|asked| asked.sent <= self.patience(now))
+    }
+
+    /// Whether nothing is to be sent or received any more.
+    pub(crate) fn is_done(&self, now: Moment) -> bool {
+        self.stage.is_over(now) && self.flight.count() == 0
+    }
+}

@@ -78,15 +78,15 @@ fn silent() {
 
 fn away() {
     // Their own share is small, so that it can be told from what they share.
-    let mut scene = Scene::start(Door::Http, 5, 12);
+    let mut scene = Scene::start(Door::Http, 5, 13);
     scene.wait_until_ms(3_500);
     scene.stop_server();
     scene.wait_until_ms(7_300);
     scene.start_server();
-    scene.wait_until_ms(11_900);
+    scene.wait_until_ms(12_400);
     let together = scene.api.accepted(800, 3_500);
     let alone = scene.api.accepted(5_300, 7_300);
-    let again = scene.api.accepted(9_200, 11_900);
+    let again = scene.api.accepted(9_700, 12_400);
     let refused = scene.end();
     println!("{together} together, {alone} alone, {again} together again, {refused} refused");
     assert_eq!(refused, 0);

@@ -121,9 +121,9 @@ const RESP_HELP: &str = r#"All rows are one connection.
 INPUT
   1700000000.5<TAB>CL.THROTTLE ada 2 3 60\r\n
       the time in seconds since 1970, as a decimal number; it may step backwards
-      what one read brought: a request, a part of one, or several, as arrays or as lines. A backslash
-      begins an escape: \n \r \t \\ \a \b \f \v \e \' \" \?, \xHH with one or two digits, \OOO with
-      one to three octal digits
+      what one read brought: a request, a part of one, or several, as arrays or as lines. A
+      backslash begins an escape: \n \r \t \\ \a \b \f \v \e \' \" \?, \xHH with one or two digits,
+      \OOO with one to three octal digits
   # a comment
       copied as it is
 

@@ -235,6 +235,7 @@ impl<D: StreamDoor> Worker<D> {
                 door.receive_wherever(session, &input, now, &mut output, &mut counts).await
             });
             let flow = tollgate_redis::in_time(patience, answering).await;
+            guest.counters().add(&counts);
             (flow, input.len(), write_now(stream, &output)?)
         } else {
             let output = &mut *self.output.borrow_mut();
@@ -247,9 +248,10 @@ impl<D: StreamDoor> Worker<D> {
                 (door.receive(session, input, now, output, &mut counts), input.len())
             })?;
             let Some((flow, bytes)) = read else { return Ok(None) };
+            // Whoever has its answer and looks at the counters finds it there.
+            guest.counters().add(&counts);
             (flow, bytes, write_now(stream, output)?)
         };
-        guest.counters().add(&counts);
         // What the client does not take at once is not our time.
         guest.counters().took(self.street.time.now().since(now), counts.requests);
         if let Some(rest) = rest {

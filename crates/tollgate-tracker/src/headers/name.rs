@@ -86,8 +86,15 @@ const DAY_PREFIXES: [(&str, &Group); 2] =
     [("x-app-limit-24hour-", &APP_DAY), ("x-user-limit-24hour-", &USER_DAY)];
 
 impl Field {
-    /// The field that has this name. Most fields of a response are none of ours, and are told by
-    /// their first letter.
+    /// Whether there may be a field of this name. Most fields of a response are none of ours, and
+    /// are told by their first letter.
+    #[inline]
+    pub(super) fn may_be(name: &str) -> bool {
+        let first = name.as_bytes().first().map_or(0, |first| first | 0x20);
+        matches!(first, b'x' | b'r' | b'a' | b'b' | b'd')
+    }
+
+    /// The field that has this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         match name.as_bytes().first()? | 0x20 {
             b'x' => of_x(name),

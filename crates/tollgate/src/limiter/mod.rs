@@ -317,6 +317,7 @@ impl Limiter {
         self.core.store.held()
     }
 
+    /// Decides an ask that names its limit.
     #[inline]
     fn one(&self, ask: Request<'_>, action: Action, now: Moment) -> Result<Decision, Mistake> {
         // Asked first: what is only needed to tell it is then not kept at hand for everybody.
@@ -324,10 +325,13 @@ impl Limiter {
             return self.one_told(&**witness, ask, action, now);
         }
         let resolver = self.core.resolver.load();
-        let question = question(&resolver, &ask, action)?;
-        let mut outcome = [Outcome::default()];
-        self.core.store.decide(&[question], &mut outcome, now);
-        decision(&resolver, &ask, &question, &outcome[0])
+        let entry = resolver.entry(ask.limit);
+        let question = match entry.and_then(|entry| entry.question(ask.id, action, ask.cost)) {
+            Ok(question) => question,
+            Err(unresolved) => return Err(mistake(&resolver, &ask, unresolved)),
+        };
+        let outcome = self.core.store.decide_one(&question, now);
+        decision(&resolver, &ask, &question, &outcome)
     }
 
     /// [`Self::one`], with somebody to tell of it.
@@ -341,10 +345,9 @@ impl Limiter {
     ) -> Result<Decision, Mistake> {
         let resolver = self.core.resolver.load();
         let question = question(&resolver, &ask, action)?;
-        let mut outcome = [Outcome::default()];
-        self.core.store.decide(&[question], &mut outcome, now);
-        let decision = decision(&resolver, &ask, &question, &outcome[0])?;
-        witness.decided(&Decided::new(&resolver, &[ask], &[question], &outcome));
+        let outcome = self.core.store.decide_one(&question, now);
+        let decision = decision(&resolver, &ask, &question, &outcome)?;
+        witness.decided(&Decided::new(&resolver, &[ask], &[question], &[outcome]));
         Ok(decision)
     }
 }

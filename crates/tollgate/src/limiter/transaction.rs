@@ -81,7 +81,8 @@ impl Limiter {
         now: Moment,
     ) -> Result<Merged, Mistake> {
         let resolver = self.core.resolver.load();
-        let questions = gather(&resolver, asks, action)?;
+        let mut questions = Questions::new();
+        gather(&resolver, asks, action, &mut questions)?;
         let mut outcomes: SmallVec<[Outcome; TRANSACTION_ASKS_MAX]> = SmallVec::new();
         outcomes.resize(asks.len(), Outcome::default());
         self.core.store.decide(&questions, &mut outcomes, now);
@@ -96,19 +97,20 @@ impl Limiter {
 /// The questions of one transaction.
 pub(super) type Questions = SmallVec<[Question<Gcra>; TRANSACTION_ASKS_MAX]>;
 
-/// The asks of a transaction as questions. Refuses it if one of them is a mistake.
+/// The asks of a transaction as `questions`, filled where they stand: what is returned is copied,
+/// with all its room. Refuses it if one of them is a mistake.
 pub(super) fn gather(
     resolver: &Resolver,
     asks: &[Request<'_>],
     action: impl Fn(&Request<'_>) -> Action,
-) -> Result<Questions, Mistake> {
+    questions: &mut Questions,
+) -> Result<(), Mistake> {
     if asks.is_empty() {
         return Err(Mistake::NoAsks);
     }
     if asks.len() > TRANSACTION_ASKS_MAX {
         return Err(Mistake::TooManyAsks { asks: asks.len() });
     }
-    let mut questions = Questions::new();
     for ask in asks {
         let question = Question { joined: true, ..question(resolver, ask, action(ask))? };
         if questions.iter().any(|other| other.bucket == question.bucket) {
@@ -116,7 +118,7 @@ pub(super) fn gather(
         }
         questions.push(question);
     }
-    Ok(questions)
+    Ok(())
 }
 
 #[cold]

@@ -183,9 +183,11 @@ impl<'l> Wherever<'l> {
             return self.limiter.joined(asks, action, now);
         };
         // Boxed: a transaction has room for many asks, and whoever waits for it holds it meanwhile.
-        let (questions, names): (Box<Questions>, BucketNames) = {
+        let mut questions = Box::<Questions>::default();
+        let names = {
             let resolver = self.limiter.core.resolver.load();
-            (Box::new(gather(&resolver, asks, action)?), bucket_names(&resolver, asks))
+            gather(&resolver, asks, action, &mut questions)?;
+            bucket_names(&resolver, asks)
         };
         let mut outcomes = vec![Outcome::default(); asks.len()];
         self.visit(&**shared, &questions, &names, &mut outcomes, now).await;

@@ -333,7 +333,8 @@ impl Entry {
     }
 
     /// An ask for an id, as a question to its bucket by its rule.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a question is large to return through memory")]
     pub(crate) fn question(
         &self,
         id: &str,

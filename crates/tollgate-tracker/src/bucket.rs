@@ -102,64 +102,63 @@ impl Bucket {
         }
     }
 
-    /// Whether a request may go, by this bucket alone.
+    /// Whether a request may go, by this bucket alone; if not, why.
     #[inline]
     pub(crate) fn open(&mut self, costs: &Costs, now: Moment, credit: Length) -> Result<(), Shut> {
-        if let Some(block) = self.block {
+        if self.is_open(costs, now, credit) { Ok(()) } else { Err(self.shut(costs, now, credit)) }
+    }
+
+    /// Whether a request may go, by this bucket alone.
+    #[inline]
+    pub(crate) fn is_open(&mut self, costs: &Costs, now: Moment, credit: Length) -> bool {
+        if let Some(block) = &self.block {
             if block.until > now {
-                let until = Some(block.until);
-                let truly_secs = block.truly_secs;
-                return Err(Shut { reason: Reason::Refused, until, budget: None, truly_secs });
+                return false;
             }
             self.block = None;
         }
         match self.knowledge {
-            Knowledge::Told if self.is_crowded(now) && self.in_flight.requests > 0 => {
-                Err(Shut { reason: Reason::InFlight, until: None, budget: None, truly_secs: None })
-            }
-            Knowledge::Told => {
-                let is_open = self.has_enough(costs, now, credit);
-                if is_open { Ok(()) } else { self.shut(costs, now, credit).map_or(Ok(()), Err) }
-            }
-            Knowledge::None if self.in_flight.requests > 0 => {
-                Err(Shut { reason: Reason::Probing, until: None, budget: None, truly_secs: None })
-            }
-            Knowledge::Free | Knowledge::None => Ok(()),
+            Knowledge::Told if self.is_crowded(now) && self.in_flight.requests > 0 => false,
+            Knowledge::Told => self.budgets.iter_mut().all(|budget| {
+                let (cost, in_flight) = (costs.of(budget.unit), self.in_flight.of(budget.unit));
+                budget.open(cost, in_flight, now, credit) == Open::Now
+            }),
+            Knowledge::None => self.in_flight.requests == 0,
+            Knowledge::Free => true,
         }
     }
 
-    #[inline]
-    fn has_enough(&mut self, costs: &Costs, now: Moment, credit: Length) -> bool {
-        self.budgets.iter_mut().all(|budget| {
-            let (cost, in_flight) = (costs.of(budget.unit), self.in_flight.of(budget.unit));
-            budget.open(cost, in_flight, now, credit) == Open::Now
-        })
-    }
-
-    /// What the strictest budget says.
-    #[inline(never)]
-    fn shut(&mut self, costs: &Costs, now: Moment, credit: Length) -> Option<Shut> {
+    /// Why a request may not go.
+    #[cold]
+    fn shut(&mut self, costs: &Costs, now: Moment, credit: Length) -> Shut {
+        if let Some(Block { until, truly_secs, .. }) = self.block {
+            return Shut {
+                until: Some(until),
+                truly_secs,
+                ..Shut::until_answered(Reason::Refused)
+            };
+        }
+        if self.knowledge == Knowledge::None {
+            return Shut::until_answered(Reason::Probing);
+        }
         let mut strictest: Option<Shut> = None;
         for (index, budget) in self.budgets.iter_mut().enumerate() {
             let in_flight = self.in_flight.of(budget.unit);
             let shut = match budget.open(costs.of(budget.unit), in_flight, now, credit) {
                 Open::Now => continue,
-                Open::At(until, truly_secs) => Shut {
-                    reason: Reason::Spent,
-                    until: Some(until),
-                    budget: Some(index),
-                    truly_secs,
-                },
-                Open::Answered => Shut {
-                    reason: Reason::InFlight,
-                    until: None,
-                    budget: Some(index),
-                    truly_secs: None,
-                },
+                Open::At(until, truly_secs) => {
+                    let shut = Shut::until_answered(Reason::Spent);
+                    Shut { until: Some(until), budget: Some(index), truly_secs, ..shut }
+                }
+                Open::Answered => {
+                    Shut { budget: Some(index), ..Shut::until_answered(Reason::InFlight) }
+                }
             };
             strictest = Some(strictest.map_or(shut, |other| other.strictest(shut)));
         }
-        strictest
+        // There are more budgets than are kept.
+        let crowded = self.is_crowded(now) && self.in_flight.requests > 0;
+        strictest.filter(|_| !crowded).unwrap_or(Shut::until_answered(Reason::InFlight))
     }
 
     /// When a request may go that joins the queue now; `None` if only answers can tell.
@@ -317,6 +316,10 @@ impl Block {
 }
 
 impl Shut {
+    const fn until_answered(reason: Reason) -> Self {
+        Self { reason, until: None, budget: None, truly_secs: None }
+    }
+
     fn strictest(self, other: Self) -> Self {
         match (self.until, other.until) {
             (Some(known), Some(until)) if until > known => other,

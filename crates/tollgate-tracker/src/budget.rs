@@ -131,7 +131,8 @@ impl Budget {
     }
 
     /// Whether `cost` may be taken while `in_flight` is, after `queued` that comes first.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "on the way of every request, and short")]
     pub(crate) fn open(&mut self, cost: u64, in_flight: u64, now: Moment, credit: Length) -> Open {
         match &mut self.stock {
             Stock::Window(window) => window.open(self.limit, cost, in_flight, now, credit),

@@ -145,19 +145,27 @@ impl Tracker {
         if bucket.line.first.is_some() || self.queues.is_before(&route) {
             return Verdict::Limited(self.behind(slot, &route, &request.costs, Reason::Queued));
         }
-        let by_bucket = bucket.open(&request.costs, now, credit).err();
-        let by_all = self.shut_to_all(route.exempt, now).err();
-        if by_bucket.is_none() && by_all.is_none() {
+        if bucket.is_open(&request.costs, now, credit) && self.is_open_to_all(route.exempt, now) {
             return match self.grant(route, Some(slot), request.costs, now) {
                 Some(permit) => Verdict::Clear(permit),
                 None => Verdict::Limited(self.full(now)),
             };
         }
+        Verdict::Limited(self.shut(slot, &route, &request.costs, now))
+    }
+
+    /// Why a request may not be sent now.
+    #[cold]
+    fn shut(&mut self, slot: Slot, route: &Route, costs: &Costs, now: Moment) -> Limited {
+        let credit = self.credit.given();
+        let bucket = self.buckets.at_mut(slot);
+        let by_bucket = bucket.and_then(|bucket| bucket.open(costs, now, credit).err());
+        let by_all = self.open_to_all(route.exempt, now).err();
         let mut limited = self.strictest(slot, by_bucket, by_all, now);
         // Who is in flight may leave nothing, and who waits for another bucket may be before it.
-        limited.retry_at = limited.retry_at.max(self.turn(slot, &route, &request.costs));
+        limited.retry_at = limited.retry_at.max(self.turn(slot, route, costs));
         limited.retry_in = limited.retry_at.since(now);
-        Verdict::Limited(limited)
+        limited
     }
 
     /// A permit for a request that is sent whatever the limits are. What it costs is counted, so
@@ -209,6 +217,8 @@ impl Tracker {
     }
 
     /// Where a route is known to lead, and the bucket that it leads to.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "on the way of every request, and short")]
     fn lead(&mut self, key: u64) -> Option<(Slot, Slot)> {
         let lead = self.routes.find(key)?;
         let bucket = self.routes.touch(lead)?.bucket;
@@ -231,7 +241,8 @@ impl Tracker {
         self.routes.insert(key, lead, is_idle).map(drop)
     }
 
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "on the way of every request, and short")]
     fn grant(
         &mut self,
         route: Route,
@@ -250,42 +261,53 @@ impl Tracker {
         Some(Permit::new(slot))
     }
 
+    /// Whether the limits on everything let a request pass; if not, why.
+    fn open_to_all(&mut self, exempt: bool, now: Moment) -> Result<(), ShutToAll> {
+        if self.is_open_to_all(exempt, now) { Ok(()) } else { Err(self.shut_to_all(exempt)) }
+    }
+
     /// Whether the limits on everything let a request pass.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "on the way of every request, and short")]
+    fn is_open_to_all(&mut self, exempt: bool, now: Moment) -> bool {
+        for block in [&mut self.block_all, &mut self.block_paced] {
+            if block.as_ref().is_some_and(|block| block.until <= now) {
+                *block = None;
+            }
+        }
+        let (in_flight, credit) = (self.permits.len(), self.credit.given());
+        self.blocked(exempt).is_none()
+            && in_flight < IN_FLIGHT_MAX
+            && self.invalid.as_mut().is_none_or(|invalid| invalid.left(in_flight, now) > 0)
+            && (exempt || self.places.as_mut().is_none_or(|it| it.free(now, credit) > 0))
+    }
+
     #[inline]
-    fn shut_to_all(&mut self, exempt: bool, now: Moment) -> Result<(), ShutToAll> {
-        let credit = self.credit.given();
-        if self.block_all.is_some_and(|block| block.until <= now) {
-            self.block_all = None;
+    fn blocked(&self, exempt: bool) -> Option<&Block> {
+        self.block_all.as_ref().or(self.block_paced.as_ref().filter(|_| !exempt))
+    }
+
+    /// Why the limits on everything let nobody pass.
+    #[cold]
+    fn shut_to_all(&mut self, exempt: bool) -> ShutToAll {
+        if let Some(&Block { until, truly_secs, .. }) = self.blocked(exempt) {
+            return ShutToAll { until: Some(until), truly_secs, ..ShutToAll::new(Reason::Refused) };
         }
-        if self.block_paced.is_some_and(|block| block.until <= now) {
-            self.block_paced = None;
-        }
-        if let Some(block) = self.block_all.or(self.block_paced.filter(|_| !exempt)) {
-            let truly_secs = block.truly_secs;
-            return Err(ShutToAll {
-                until: Some(block.until),
-                truly_secs,
-                ..ShutToAll::new(Reason::Refused)
-            });
-        }
-        if self.permits.len() >= IN_FLIGHT_MAX {
-            return Err(ShutToAll::new(Reason::Full));
+        let (in_flight, now) = (self.permits.len(), self.now);
+        if in_flight >= IN_FLIGHT_MAX {
+            return ShutToAll::new(Reason::Full);
         }
         if let Some(invalid) = &mut self.invalid
-            && invalid.left(self.permits.len(), now) == 0
+            && invalid.left(in_flight, now) == 0
         {
             let limit = self.profile.invalid.map(|max| u64::from(max.count));
             let until = invalid.frees_at();
-            return Err(ShutToAll { until, limit, ..ShutToAll::new(Reason::Invalid) });
+            return ShutToAll { until, limit, ..ShutToAll::new(Reason::Invalid) };
         }
-        if let Some(places) = self.places.as_mut().filter(|_| !exempt)
-            && places.free(now, credit) == 0
-        {
-            let limit = Some(u64::from(places.pace().count));
-            let until = places.opens_at(credit);
-            return Err(ShutToAll { until, limit, ..ShutToAll::new(Reason::Paced) });
-        }
-        Ok(())
+        let (places, credit) = (self.places.as_ref(), self.credit.given());
+        let limit = places.map(|places| u64::from(places.pace().count));
+        let until = places.and_then(|places| places.opens_at(credit));
+        ShutToAll { until, limit, ..ShutToAll::new(Reason::Paced) }
     }
 
     /// Of a bucket and the limits on everything, what keeps a request waiting for longer.

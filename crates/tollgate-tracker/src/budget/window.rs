@@ -122,7 +122,8 @@ impl Window {
         }
     }
 
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "on the way of every request, and short")]
     pub(super) fn open(
         &mut self,
         limit: Option<u64>,

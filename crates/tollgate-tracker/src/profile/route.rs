@@ -60,6 +60,7 @@ impl<'n> RouteWriter<'n> {
     }
 
     /// A piece that also keeps buckets apart to which the server gives the same name.
+    #[inline]
     pub fn major(&mut self, piece: &str) {
         self.separate(piece);
         self.write(piece);

@@ -235,7 +235,7 @@ impl Tracker {
             let bucket = self.buckets.at_mut(slot)?;
             let first = bucket.line.first?;
             let waiter = *self.queues.waiters.at(first)?;
-            if bucket.open(&waiter.costs, now, self.credit.given()).is_err() {
+            if !bucket.is_open(&waiter.costs, now, self.credit.given()) {
                 // What was known of round trips has changed since.
                 self.restand(Some(slot), now);
                 continue;
@@ -253,7 +253,7 @@ impl Tracker {
             if self.queues.ready(exempt).is_empty() {
                 continue;
             }
-            let opens = match self.shut_to_all(exempt, self.now) {
+            let opens = match self.open_to_all(exempt, self.now) {
                 Ok(()) => Some(self.now),
                 Err(shut) => shut.until,
             };
@@ -340,7 +340,7 @@ impl Tracker {
         let mut oldest = None;
         for &exempt in whom {
             let Some(&first) = self.queues.ready(exempt).first() else { continue };
-            if self.shut_to_all(exempt, now).is_ok() {
+            if self.is_open_to_all(exempt, now) {
                 oldest = oldest.into_iter().chain([first]).min();
             }
         }

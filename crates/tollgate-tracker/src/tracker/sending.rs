@@ -51,7 +51,7 @@ impl Tracker {
         let bucket = flight.bucket.and_then(|slot| self.buckets.at_mut(slot));
         let Some(bucket) = bucket else { return true };
         bucket.in_flight.remove(&flight.costs);
-        let is_open = bucket.open(&flight.costs, now, credit).is_ok();
+        let is_open = bucket.is_open(&flight.costs, now, credit);
         bucket.in_flight.add(&flight.costs);
         is_open
     }

@@ -198,7 +198,7 @@ impl Tracker {
             let is_next_window = turn > self.opens_for(slot, last.saturating_sub(1));
             turn = turn.after(delay.next.filter(|_| is_next_window).unwrap_or(delay.this));
         }
-        match self.shut_to_all(route.exempt, now) {
+        match self.open_to_all(route.exempt, now) {
             Err(ShutToAll { until: Some(until), .. }) => turn.max(until),
             _ => turn,
         }

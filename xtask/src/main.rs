@@ -1,5 +1,5 @@
 //! The project's own commands: `cargo xtask test`, `tidy`, `fuzz-api`, `screenshot`, `oracle`, `memory`,
-//! `bench`.
+//! `bench`, `gate`.
 //!
 //! Each command is a file of its own with a `run`; this one only parses, dispatches and exits.
 
@@ -38,8 +38,10 @@ enum Command {
     Oracle(lab::Args),
     /// Measure the memory of 10 million keys, and of a flood under a cap
     Memory(lab::Args),
-    /// Measure speed: `bench engine`, `udp`, `crowd`, `saved`, `redis` or `count`
+    /// Measure speed: `bench engine`, `udp`, `crowd`, `saved`, `redis` or `tracker`
     Bench(lab::Args),
+    /// Count instructions, and compare them with those on record (--update)
+    Gate(lab::Args),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Oracle(args) => lab::run("oracle", &args),
         Command::Memory(args) => lab::run("memory", &args),
         Command::Bench(args) => lab::run("bench", &args),
+        Command::Gate(args) => lab::gate(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -12,7 +12,9 @@
 pub mod bucket;
 #[cfg(any(test, feature = "fuzzing"))]
 mod drive;
+mod number;
 pub mod resp;
+mod scan;
 pub mod throttr;
 pub mod udp;
 

@@ -1,12 +1,11 @@
 //! `cargo xtask bench`: how fast it is, always as a ratio to something else in the same run.
 
-mod count;
 mod crowd;
 mod engine;
 mod redis;
 mod saved;
-mod tracker;
-mod udp;
+pub(crate) mod tracker;
+pub(crate) mod udp;
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -18,8 +17,6 @@ pub(crate) enum Bench {
     Udp(udp::Args),
     /// How long clients wait while thousands of others are idle or trickle
     Crowd(crowd::Args),
-    /// Instructions of one decision, by callgrind
-    Count(count::Args),
     /// Saving all buckets and restoring them
     Saved(saved::Args),
     /// Decisions in Redis, beside a plain loop of EVALSHA; and while Redis is away
@@ -33,7 +30,6 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
         Bench::Engine(args) => engine::run(args),
         Bench::Udp(args) => udp::run(args),
         Bench::Crowd(args) => crowd::run(args),
-        Bench::Count(args) => count::run(args),
         Bench::Saved(args) => saved::run(args),
         Bench::Redis(args) => redis::run(args),
         Bench::Tracker(args) => tracker::run(args),

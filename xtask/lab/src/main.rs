@@ -1,6 +1,8 @@
-//! What takes long or needs an optimised build. `cargo xtask oracle`, `memory` and `bench` run it.
+//! What takes long or needs an optimised build. `cargo xtask oracle`, `memory`, `bench`
+//! and `gate` run it.
 
 mod bench;
+mod gate;
 mod memory;
 mod oracle;
 
@@ -24,6 +26,8 @@ enum Command {
     /// Measure speed
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Count instructions by callgrind, and compare them with those on record
+    Gate(gate::Args),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
         Command::Oracle(args) => oracle::run(&args),
         Command::Memory(args) => memory::run(&args),
         Command::Bench(bench) => bench::run(&bench),
+        Command::Gate(args) => gate::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,5 +1,7 @@
 //! From bytes to lines, and from lines to what they ask.
 
+use crate::scan;
+
 /// What a line asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command<'a> {
@@ -16,7 +18,7 @@ pub(super) enum Command<'a> {
 /// The first line, without its LF, and what follows it; nothing if there is no LF yet.
 #[inline]
 pub(super) fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let end = scan::position(b'\n', bytes)?;
     let (line, rest) = bytes.split_at_checked(end)?;
     rest.split_first().map(|(_, rest)| (line, rest))
 }
@@ -39,6 +41,13 @@ pub(super) fn parse(content: &[u8]) -> Command<'_> {
 
 #[inline]
 fn parse_get(rest: &[u8]) -> Option<Command<'_>> {
+    // Of most lines: one blank, and then nothing that could be another.
+    if let [b' ', name @ ..] = rest
+        && !name.is_empty()
+        && !scan::has_below_or(NAME_BYTE_MIN, NO_BREAK_SPACE, name)
+    {
+        return Some(Command::Get { name, cost: 1 });
+    }
     let blanks = Blanks::of(rest);
     let words = blanks.skip(rest)?;
     let Some(end) = words.iter().position(|byte| blanks.has(*byte)) else {
@@ -66,6 +75,8 @@ struct Blanks {
 }
 
 const NO_BREAK_SPACE: u8 = 0xa0;
+/// All other blanks are below it.
+const NAME_BYTE_MIN: u8 = b'!';
 
 impl Blanks {
     /// The original takes every byte for a Latin-1 character, where 0xA0 is a blank. In a line of

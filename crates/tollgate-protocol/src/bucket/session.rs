@@ -192,7 +192,7 @@ impl Door {
         asks: &mut SmallVec<[Request<'a>; BATCH_LINES]>,
         steps: &mut SmallVec<[Step; BATCH_LINES]>,
     ) {
-        let mut finder = Finder { names: None, name: &[], found: None };
+        let mut finder = Finder { names: None, name: &[], limit: "", found: None };
         let most = if self.waits() { TRIP_LINES } else { BATCH_LINES };
         for line in lines.take(most) {
             let content = codec::content(line);
@@ -224,6 +224,8 @@ impl Door {
 struct Finder<'a> {
     names: Option<Names>,
     name: &'a [u8],
+    /// The last limit that was asked for with an id.
+    limit: &'a str,
     found: Option<(&'a str, &'a str)>,
 }
 
@@ -231,22 +233,29 @@ impl<'a> Finder<'a> {
     #[inline]
     fn find(&mut self, limiter: &Limiter, name: &'a [u8]) -> Option<(&'a str, &'a str)> {
         if self.name != name {
-            let names = self.names.get_or_insert_with(|| limiter.names());
-            (self.name, self.found) = (name, find(names, name));
+            (self.name, self.found) = (name, self.look_up(limiter, name));
         }
         self.found
     }
-}
 
-/// The limit and the id that a name stands for: everybody's, or `LIMIT:ID`. A bucket has no ids.
-fn find<'a>(names: &Names, name: &'a [u8]) -> Option<(&'a str, &'a str)> {
-    let name = str::from_utf8(name).ok()?;
-    if names.contains(name) {
-        return Some((name, EVERYBODY));
+    /// The limit and the id that a name stands for: everybody's, or `LIMIT:ID`. A bucket has no ids.
+    fn look_up(&mut self, limiter: &Limiter, name: &'a [u8]) -> Option<(&'a str, &'a str)> {
+        let names = self.names.get_or_insert_with(|| limiter.names());
+        let name = str::from_utf8(name).ok()?;
+        if names.contains(name) {
+            return Some((name, EVERYBODY));
+        }
+        let again = name.strip_prefix(self.limit).and_then(|rest| rest.strip_prefix(':'));
+        if let Some(id) = again.filter(|_| !self.limit.is_empty()) {
+            return Some((self.limit, id));
+        }
+        let (limit, id) = name.split_once(':')?;
+        let is_limit = names.named(limit).is_some_and(|named| !named.is_bucket());
+        is_limit.then(|| {
+            self.limit = limit;
+            (limit, id)
+        })
     }
-    let (limit, id) = name.split_once(':')?;
-    let is_limit = names.named(limit).is_some_and(|named| !named.is_bucket());
-    is_limit.then_some((limit, id))
 }
 
 impl Replies<'_> {
@@ -257,44 +266,43 @@ impl Replies<'_> {
     ) {
         let mut answers = answers;
         for step in steps {
-            let reply = match step {
+            match step {
                 Step::Ask => self.judge(answers.next()),
                 Step::NotFound => self.understood(NOT_FOUND),
                 Step::Quit => self.understood(BYE),
                 Step::Invalid | Step::TooLong => self.misunderstood(),
-            };
-            self.out.extend_from_slice(reply);
+            }
         }
     }
 
     #[inline]
-    fn judge(&mut self, answer: Option<Result<Decision, &Mistake>>) -> &'static [u8] {
+    fn judge(&mut self, answer: Option<Result<Decision, &Mistake>>) {
         match answer {
             Some(Ok(Decision { allowed: true, .. })) => {
                 self.counts.allowed = self.counts.allowed.saturating_add(1);
-                self.understood(ALLOWED)
+                self.understood(ALLOWED);
             }
             Some(Ok(_) | Err(Mistake::CostAboveBurst { .. })) => {
                 self.counts.denied = self.counts.denied.saturating_add(1);
-                self.understood(DENIED)
+                self.understood(DENIED);
             }
             Some(Err(_)) | None => self.understood(NOT_FOUND),
         }
     }
 
     #[inline]
-    fn understood(&mut self, reply: &'static [u8]) -> &'static [u8] {
+    fn understood(&mut self, reply: &[u8]) {
         self.counts.requests = self.counts.requests.saturating_add(1);
-        reply
+        self.out.extend_from_slice(reply);
     }
 
-    fn misunderstood(&mut self) -> &'static [u8] {
+    fn misunderstood(&mut self) {
         self.counts.malformed = self.counts.malformed.saturating_add(1);
-        INVALID
+        self.out.extend_from_slice(INVALID);
     }
+
     fn refuse_length(&mut self) -> Flow {
-        let reply = self.misunderstood();
-        self.out.extend_from_slice(reply);
+        self.misunderstood();
         Flow::Close
     }
 }

@@ -55,13 +55,13 @@ impl Asked {
         last: &mut Option<KnownRule>,
         limiter: &Limiter,
     ) -> Result<Self, Refusal> {
-        let number = |place: usize| words.get(place).map(|word| integer(word));
-        let (Some(Some(max_burst)), Some(Some(count)), Some(Some(period)), Some(quantity)) =
-            (number(0), number(1), number(2), number(3).unwrap_or(Some(1)))
-        else {
+        let [max_burst, count, period, quantity @ ..] = words else {
             return Err(Refusal::Integer);
         };
-        let terms = Terms { max_burst, count, period };
+        let number = |word: &[u8]| integer(word).ok_or(Refusal::Integer);
+        let terms =
+            Terms { max_burst: number(max_burst)?, count: number(count)?, period: number(period)? };
+        let quantity = quantity.first().map_or(Ok(1), |word| number(word))?;
         let rule = match *last {
             Some(rule) if rule.terms == terms => rule,
             _ => *last.insert(terms.make_known(limiter)?),

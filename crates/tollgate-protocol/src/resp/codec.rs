@@ -15,6 +15,8 @@ pub const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// How many bytes say how long something is: a sign, a number and the end of the line.
 const HEADER_BYTES_MAX: usize = 32;
+/// So many digits are always a number of 64 bits.
+const DIGITS_SAFE: usize = 18;
 const CRLF: &[u8] = b"\r\n";
 
 /// The words of a request.
@@ -176,6 +178,19 @@ struct Unreadable;
 /// The number between a sign and the end of its line, and where what follows begins.
 #[inline]
 fn header(bytes: &[u8]) -> Result<Option<(i64, usize)>, Unreadable> {
+    // Most have one digit or two.
+    let digit = |byte: u8| i64::from(byte.wrapping_sub(b'0'));
+    match *bytes {
+        [_, a @ b'0'..=b'9', b'\r', b'\n', ..] => Ok(Some((digit(a), 4))),
+        [_, a @ b'0'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            Ok(Some((digit(a).wrapping_mul(10).wrapping_add(digit(b)), 5)))
+        }
+        _ => long_header(bytes),
+    }
+}
+
+#[cold]
+fn long_header(bytes: &[u8]) -> Result<Option<(i64, usize)>, Unreadable> {
     let window = bytes.get(..HEADER_BYTES_MAX).unwrap_or(bytes);
     let Some(end) = window.iter().position(|byte| *byte == b'\n') else {
         return if window.len() < HEADER_BYTES_MAX { Ok(None) } else { Err(Unreadable) };
@@ -194,9 +209,23 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
         Some(digits) => (true, digits),
         None => (false, text),
     };
-    if digits.is_empty() {
-        return None;
+    match digits {
+        [] => None,
+        // So few digits make no number that is too large.
+        [..] if digits.len() <= DIGITS_SAFE => {
+            let add = |number: i64, byte: &u8| {
+                let digit = i64::from(byte.wrapping_sub(b'0'));
+                byte.is_ascii_digit().then_some(number.wrapping_mul(10).wrapping_add(digit))
+            };
+            let number = digits.iter().try_fold(0, add)?;
+            Some(if is_negative { number.wrapping_neg() } else { number })
+        }
+        _ => long_integer(is_negative, digits),
     }
+}
+
+#[cold]
+fn long_integer(is_negative: bool, digits: &[u8]) -> Option<i64> {
     let add = |number: i64, byte: &u8| {
         let digit = i64::from(byte.is_ascii_digit().then(|| byte.wrapping_sub(b'0'))?);
         let number = number.checked_mul(10)?;

@@ -86,7 +86,13 @@ impl Command {
     /// The command of this name, in letters of any size.
     #[inline]
     pub(super) fn named(name: &[u8]) -> Option<&'static Self> {
-        COMMANDS.iter().find(|it| name.eq_ignore_ascii_case(it.name.as_bytes()))
+        let [cl_throttle, throttle, ..] = &COMMANDS;
+        match name {
+            // What is asked most often, as most spell it.
+            b"CL.THROTTLE" => Some(cl_throttle),
+            b"THROTTLE" => Some(throttle),
+            _ => COMMANDS.iter().find(|it| name.eq_ignore_ascii_case(it.name.as_bytes())),
+        }
     }
 
     /// Whether it can have so many words, with its name.

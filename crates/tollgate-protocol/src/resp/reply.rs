@@ -2,8 +2,13 @@
 
 use tollgate::{Decision, Mistake, Nanos};
 
+use crate::number;
+
 /// How many bytes the text of an error has at most.
 pub(super) const ERROR_BYTES_MAX: usize = 512;
+
+/// Five integers of up to 20 bytes, each with a sign and the end of its line, and how many they are.
+const FIVE_BYTES_MAX: usize = 5 * 23 + 4;
 
 /// How replies are written that differ between versions of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +48,7 @@ impl Protocol {
 /// would pass and the bucket is full.
 #[inline]
 pub(super) fn five(decision: &Decision, burst: u64, retry: Retry, out: &mut Vec<u8>) {
+    out.reserve(FIVE_BYTES_MAX);
     array(5, out);
     five_integers(decision, burst, retry, out);
 }
@@ -75,7 +81,10 @@ fn five_integers(decision: &Decision, burst: u64, retry: Retry, out: &mut Vec<u8
     integer((retry != Retry::Passed).into(), out);
     integer(saturating(burst), out);
     integer(saturating(decision.remaining), out);
-    integer(if retry == Retry::Later { seconds(decision.retry_in) } else { -1 }, out);
+    match retry {
+        Retry::Later => integer(seconds(decision.retry_in), out),
+        Retry::Passed | Retry::Never => out.extend_from_slice(b":-1\r\n"),
+    }
     integer(seconds(decision.reset_in), out);
 }
 
@@ -155,16 +164,6 @@ fn digits(number: i64, out: &mut Vec<u8>) {
     if number < 0 {
         out.push(b'-');
     }
-    // As many as the longest has, and the end of the line.
-    let mut text = *b"0000000000000000000\r\n";
-    let (mut rest, mut first) = (number.unsigned_abs(), text.len());
-    for (place, byte) in text.iter_mut().enumerate().rev().skip(2) {
-        *byte = b'0'.wrapping_add(u8::try_from(rest % 10).unwrap_or_default());
-        rest /= 10;
-        first = place;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(text.get(first..).unwrap_or_default());
+    number::write(number.unsigned_abs(), out);
+    out.extend_from_slice(b"\r\n");
 }

@@ -211,7 +211,8 @@ impl Door {
         replies: &mut Replies<'_>,
     ) -> Flow {
         let before = replies.out.len();
-        let (mut words, mut gathered) = (Words::new(), Gathered::default());
+        let mut words = Words::new();
+        let mut gathered = Gathered::default();
         loop {
             let stop = self.gather(requests, client, &mut words, &mut gathered, replies.counts);
             self.decide(&mut gathered, replies).await;

@@ -24,6 +24,8 @@ pub(super) struct NamedAsks<'a> {
     /// What the limiter is asked, for each of them in turn.
     requests: SmallVec<[Request<'a>; USUAL]>,
     actions: SmallVec<[Action; USUAL]>,
+    /// One for each ask, once they are settled.
+    outcomes: SmallVec<[Outcome; USUAL]>,
 }
 
 struct NamedAsk {
@@ -62,30 +64,35 @@ impl<'a> NamedAsks<'a> {
         self.asks.push(NamedAsk { ask, requests });
     }
 
-    /// Answers all of them, in order, and forgets them.
-    pub(super) async fn settle(
-        &mut self,
-        limiter: Wherever<'_>,
-        now: Moment,
-    ) -> SmallVec<[(Ask, Outcome); USUAL]> {
-        let mut outcomes = SmallVec::new();
-        if self.asks.is_empty() {
-            return outcomes;
-        }
+    pub(super) fn is_empty(&self) -> bool {
+        self.asks.is_empty()
+    }
+
+    /// Has all of them answered.
+    pub(super) async fn settle(&mut self, limiter: Wherever<'_>, now: Moment) {
         // Taken, not borrowed: while this one waits for its answers, others come.
         let mut batch = BATCH.take();
         let action = |place: usize| self.actions.get(place).copied().unwrap_or(Action::CheckOnly);
         let answers = limiter.batch_with(&mut batch, &self.requests, action, now).await;
         let mut decisions = answers.decisions();
-        for NamedAsk { ask, requests } in self.asks.drain(..) {
-            let own: SmallVec<[Option<Decision>; 2]> = decisions.by_ref().take(requests).collect();
-            outcomes.push((ask, outcome(&ask, &own)));
+        for NamedAsk { ask, requests } in &self.asks {
+            let own: SmallVec<[Option<Decision>; 2]> = decisions.by_ref().take(*requests).collect();
+            self.outcomes.push(outcome(ask, &own));
         }
         drop(decisions);
         BATCH.set(batch);
+    }
+
+    /// What each was answered, in order.
+    pub(super) fn answers(&self) -> impl Iterator<Item = (&Ask, &Outcome)> {
+        self.asks.iter().map(|named| &named.ask).zip(&self.outcomes)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.asks.clear();
         self.requests.clear();
         self.actions.clear();
-        outcomes
+        self.outcomes.clear();
     }
 }
 

@@ -160,7 +160,8 @@ impl Door {
         requests: impl Iterator<Item = Request<'a>>,
         replies: &mut Replies<'_>,
     ) {
-        let (mut requests, mut asked) = (requests, Asked::default());
+        let mut requests = requests;
+        let mut asked = Asked::default();
         loop {
             self.gather(&mut requests, &mut asked);
             if asked.order.is_empty() {
@@ -197,21 +198,26 @@ impl Door {
         let mut outcomes: SmallVec<[Outcome; BATCH_REQUESTS]> = SmallVec::new();
         outcomes.resize(questions.len(), Outcome::default());
         let quotas = self.quotas.decide_wherever(questions, names, &mut outcomes, replies.now);
-        let named = named.settle(self.limiter.wherever(), replies.now);
-        let ((), named) = join(quotas, named).await;
+        if named.is_empty() {
+            quotas.await;
+        } else {
+            join(quotas, named.settle(self.limiter.wherever(), replies.now)).await;
+        }
         let mut quotas = questions.iter().zip(&outcomes).map(|(it, outcome)| (&it.ask, outcome));
-        let mut named = named.iter().map(|(ask, outcome)| (ask, outcome));
+        let mut named_answers = named.answers();
         for by in order.drain(..) {
             let answer = match by {
                 By::Quota => quotas.next(),
-                By::Named => named.next(),
+                By::Named => named_answers.next(),
             };
             if let Some((ask, outcome)) = answer {
                 replies.add(ask, outcome);
             }
         }
+        drop(named_answers);
         questions.clear();
         names.clear();
+        named.clear();
     }
 
     fn discard(&self, is_whole_read: bool, replies: &mut Replies<'_>) -> Flow {

@@ -173,10 +173,13 @@ impl Asks {
             self.begin(trip);
             let Self { steps, averages: asked, named, .. } = self;
             let is_due = |step: usize| steps.get(step).is_some_and(|it| it.is_due(trip));
-            // They have nothing in common, so both are asked at once.
             let asked = asked.settle(averages, is_due, trips == 1, now);
-            let named = named.settle(limiter.wherever(), is_due, now);
-            join(asked, named).await;
+            if named.len() == 0 {
+                asked.await;
+                continue;
+            }
+            // They have nothing in common, so both are asked at once.
+            join(asked, named.settle(limiter.wherever(), is_due, now)).await;
         }
         for tally in &self.tallies {
             if self.steps.get(tally.step).is_some_and(|step| step.is_asked) {

@@ -2,13 +2,15 @@
 //!
 //! Nothing here allocates beyond the caller's buffer, and no input can make it panic.
 
+use crate::number;
+
 /// What [`Verdict::limit`] and [`Verdict::rate`] are printed as at most: with it, an answer to
 /// `over_limit` has 47 bytes at most, and one client has room for 100.
 const PRINTED_MAX: f64 = 1e12;
 /// What [`Verdict::period_secs`] is printed as at most: what a 32-bit `%d` can.
 const PERIOD_PRINTED_MAX: u64 = i32::MAX as u64;
-/// The digits of the largest `u64`.
-const DIGITS_MAX: usize = 20;
+/// The longest answer to `over_limit` behind its prefix.
+const VERDICT_BYTES_MAX: usize = 47;
 
 /// What a client wants, in the bytes of its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,22 +89,23 @@ pub struct Verdict {
 
 /// `ok N 1.4 22.0 20`
 pub fn write_verdict(verdict: &Verdict, out: &mut Vec<u8>) {
+    out.reserve(VERDICT_BYTES_MAX);
     out.extend_from_slice(if verdict.over { b"ok Y " } else { b"ok N " });
     write_tenths(verdict.rate, out);
     out.push(b' ');
     write_tenths(verdict.limit, out);
     out.push(b' ');
-    write_number(verdict.period_secs.min(PERIOD_PRINTED_MAX), out);
+    number::write(verdict.period_secs.min(PERIOD_PRINTED_MAX), out);
 }
 
 /// `n_req=2 n_over=1 last_max_rate=1 key=some-key`
 pub fn write_stats(requests: u64, over: u64, last_max_rate: f64, key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"n_req=");
-    write_number(requests, out);
+    number::write(requests, out);
     out.extend_from_slice(b" n_over=");
-    write_number(over, out);
+    number::write(over, out);
     out.extend_from_slice(b" last_max_rate=");
-    write_number(whole(last_max_rate), out);
+    number::write(whole(last_max_rate), out);
     out.extend_from_slice(b" key=");
     out.extend_from_slice(key);
 }
@@ -115,11 +118,11 @@ pub fn write_size(keys: usize, bytes: usize, bytes_max: usize, out: &mut Vec<u8>
         out.extend_from_slice(b"0 keys=0");
         return;
     }
-    write_number(number(bytes), out);
+    number::write(number(bytes), out);
     out.push(b'/');
-    write_number(number(bytes_max), out);
+    number::write(number(bytes_max), out);
     out.extend_from_slice(b" keys=");
-    write_number(number(keys), out);
+    number::write(number(keys), out);
 }
 
 /// A number as `%.1f` prints it, but never a sign, an exponent or what is not a number.
@@ -142,7 +145,7 @@ fn write_tenths(number: f64, out: &mut Vec<u8>) {
         }
         _ => 0,
     };
-    write_number(tenths.div_euclid(10), out);
+    number::write(tenths.div_euclid(10), out);
     let tenth = u8::try_from(tenths.rem_euclid(10)).unwrap_or_default();
     out.extend_from_slice(&[b'.', b'0'.saturating_add(tenth)]);
 }
@@ -165,18 +168,4 @@ fn bounded(number: f64) -> f64 {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to PRINTED_MAX")]
 pub(super) fn whole(number: f64) -> u64 {
     bounded(number) as u64
-}
-
-fn write_number(mut number: u64, out: &mut Vec<u8>) {
-    let mut digits = [b'0'; DIGITS_MAX];
-    let mut count = 0_usize;
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0'.saturating_add(u8::try_from(number.rem_euclid(10)).unwrap_or_default());
-        number = number.div_euclid(10);
-        count = count.saturating_add(1);
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(digits.get(DIGITS_MAX.saturating_sub(count)..).unwrap_or_default());
 }

@@ -79,12 +79,9 @@ fn measure(args: &Args, routes: u64) -> Result<Times, Failure> {
     let burst = NonZeroU32::new(u32::MAX).ok_or("not zero")?;
     let own_clock = RateLimiter::dashmap(Quota::per_second(burst));
     let governor = RateLimiter::dashmap_with_clock(Quota::per_second(burst), MonotonicClock);
-    // Only the budget of the route is looked at, as by governor.
-    let mut tracker = Tracker::new(Profile { pace: None, ..Profile::discord() });
+    let mut tracker = tracker();
     let clock = Clock::start();
-    let paths: Vec<_> = (0..routes)
-        .map(|n| format!("/channels/{}/messages", 100_000_000_000_000_000 + n))
-        .collect();
+    let paths: Vec<_> = (0..routes).map(path).collect();
     let said = headers::read(FIELDS.iter().copied(), clock.now());
     let mut random = Random::new(1);
     let mut rounds = Vec::new();
@@ -111,6 +108,16 @@ fn measure(args: &Args, routes: u64) -> Result<Times, Failure> {
         both: median_of(|times| times.both),
         with_fields: median_of(|times| times.with_fields),
     })
+}
+
+/// Only the budget of the route is looked at, as by governor.
+pub(crate) fn tracker() -> Tracker {
+    Tracker::new(Profile { pace: None, ..Profile::discord() })
+}
+
+/// One of many routes, by its number.
+pub(crate) fn path(number: u64) -> String {
+    format!("/channels/{}/messages", 100_000_000_000_000_000 + number)
 }
 
 /// What Discord sends with a message, as far as it speaks of limits, and some that does not. Only
@@ -143,7 +150,8 @@ fn learn(tracker: &mut Tracker, path: &str, said: &Said<'_>, now: Moment) -> boo
     true
 }
 
-fn track(tracker: &mut Tracker, path: &str, now: Moment) -> bool {
+/// Asks before a request and tells of the response. Returns whether it was clear.
+pub(crate) fn track(tracker: &mut Tracker, path: &str, now: Moment) -> bool {
     let Verdict::Clear(permit) = tracker.limited(&Request::new("POST", path), now) else {
         return false;
     };

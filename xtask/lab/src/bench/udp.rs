@@ -18,7 +18,7 @@ use super::Failure;
 
 const BATCH: usize = 64;
 const MEMORY: usize = 1 << 28;
-const RULES: Source<'static> = Source {
+pub(crate) const RULES: Source<'static> = Source {
     name: "examples/musicbrainz.yaml",
     text: include_str!("../../../../examples/musicbrainz.yaml"),
 };

@@ -1,0 +1,77 @@
+//! Whole numbers as text, several digits at a time.
+
+/// The least number that is written the long way.
+const SHORT_END: u64 = 100_000_000;
+/// The digits of the largest `u64`.
+const DIGITS_MAX: usize = 20;
+
+/// Appends the digits of a number.
+#[inline]
+pub(crate) fn write(number: u64, out: &mut Vec<u8>) {
+    match u32::try_from(number) {
+        Ok(short) if number < SHORT_END => {
+            let (digits, count) = eight_digits(short);
+            let end = out.len().saturating_add(count);
+            // All eight, of which some are cut off again: a copy of known length is no call.
+            out.extend_from_slice(&digits.to_le_bytes());
+            out.truncate(end);
+        }
+        _ => write_long(number, out),
+    }
+}
+
+/// The digits of a number below [`SHORT_END`], the first in the lowest byte, and how many they are.
+///
+/// A number is cut in halves until each has one digit, all halves at once. A product with a
+/// fraction of two to the 20 or 10 is a quotient that is exact for numbers so small.
+#[inline]
+#[expect(clippy::arithmetic_side_effects, reason = "no part leaves its own bits")]
+fn eight_digits(number: u32) -> (u64, usize) {
+    let number = u64::from(number);
+    let high = number / 10_000;
+    let fours = high | (number - high * 10_000) << 32;
+    let high = (fours * 10_486) >> 20 & 0x0000_007f_0000_007f;
+    let twos = high | (fours - high * 100) << 16;
+    let high = (twos * 103) >> 10 & 0x000f_000f_000f_000f;
+    let ones = high | (twos - high * 10) << 8;
+    // The last digit stays, also if it is a zero.
+    let zeros = (ones | 1 << 56).trailing_zeros() & !7;
+    let count = 8 - (zeros >> 3) as usize;
+    ((ones | 0x3030_3030_3030_3030) >> zeros, count)
+}
+
+#[cold]
+fn write_long(number: u64, out: &mut Vec<u8>) {
+    let mut digits = [b'0'; DIGITS_MAX];
+    let (mut rest, mut count) = (number, 0_usize);
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0'.saturating_add(u8::try_from(rest.rem_euclid(10)).unwrap_or_default());
+        rest = rest.div_euclid(10);
+        count = count.saturating_add(1);
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(DIGITS_MAX.saturating_sub(count)..).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_written(number: u64) {
+        let mut out = b"before ".to_vec();
+        write(number, &mut out);
+        assert_eq!(out, format!("before {number}").as_bytes());
+    }
+
+    #[test]
+    fn numbers_are_written_as_the_standard_library_writes_them() {
+        (0..1_000_000).for_each(assert_written);
+        (0..SHORT_END).step_by(9_973).for_each(assert_written);
+        for power in (0..20).map(|digits| 10_u64.pow(digits)) {
+            (power - 1..=power + 1).for_each(assert_written);
+        }
+        (0..64).map(|bit| u64::MAX >> bit).for_each(assert_written);
+    }
+}

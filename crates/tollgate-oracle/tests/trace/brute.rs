@@ -8,10 +8,10 @@ use tollgate_testkit::random::Random;
 const ASKS: usize = 4;
 const TIMES: u64 = 7;
 
-/// Whether a bucket that began full, or `empty`, can have answered so.
+/// Whether a bucket that began like this can have answered so.
 ///
 /// With whole times and a whole interval, whole times are enough to look at.
-fn is_possible(terms: Terms, asks: &[Seen], begin: &Bucket, after: u64) -> bool {
+fn is_possible(asks: &[Seen], begin: &Bucket, after: u64) -> bool {
     if asks.is_empty() {
         return true;
     }
@@ -21,7 +21,7 @@ fn is_possible(terms: Terms, asks: &[Seen], begin: &Bucket, after: u64) -> bool 
         (ask.sent.max(after)..=ask.received).any(|at| {
             let mut bucket = begin.clone();
             let allowed = bucket.spend(1, at).unwrap().allowed;
-            allowed == (ask.said == Said::Allowed) && is_possible(terms, &rest, &bucket, at)
+            allowed == (ask.said == Said::Allowed) && is_possible(&rest, &bucket, at)
         })
     })
 }
@@ -44,7 +44,7 @@ fn whoever_is_found_guilty_has_no_excuse() {
         let rule = Rule::Tokens { terms, cost: 1 };
         let allowed: Vec<Seen> =
             asks.iter().filter(|ask| ask.said == Said::Allowed).copied().collect();
-        let can_allow = is_possible(terms, &allowed, &Bucket::new(terms), 0);
+        let can_allow = is_possible(&allowed, &Bucket::new(terms), 0);
         let findings = rule.judge(0, &asks, 1);
         if findings.over_admissions > 0 {
             assert!(!can_allow, "{terms} {asks:?}");
@@ -59,10 +59,7 @@ fn whoever_is_found_guilty_has_no_excuse() {
             let mut starts = starts.filter(|bucket| {
                 bucket.check(1, 0).unwrap().reset_in <= u128::from(terms.burst * terms.period_ns)
             });
-            assert!(
-                !starts.any(|bucket| is_possible(terms, &asks, &bucket, 0)),
-                "{terms} {asks:?}"
-            );
+            assert!(!starts.any(|bucket| is_possible(&asks, &bucket, 0)), "{terms} {asks:?}");
             wrong += 1;
         }
     }

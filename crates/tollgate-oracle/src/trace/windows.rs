@@ -18,6 +18,8 @@ struct Window {
     begin: u64,
     /// What was allowed in it until now, and its beginning, in ticks: the larger the fuller.
     load: i128,
+    /// How many asks that are not left out were sent just then.
+    asks: u32,
 }
 
 /// The windows that are not known to be less full than another for ever.
@@ -27,7 +29,8 @@ struct Windows {
     room: i128,
     /// The fullest of those that every later ask falls into.
     settled: Option<Window>,
-    /// One for each ask that later ones may have been sent before, in order.
+    /// One for each time at which asks were sent that later ones may have been sent before, in
+    /// order. So many at a time as there are connections, not asks.
     open: VecDeque<Window>,
 }
 
@@ -59,12 +62,9 @@ impl Windows {
     /// ask is left out: the last that was sent, because it is in each window that any other is in
     /// and that has not ended yet.
     fn add(&mut self, ask: &Seen) -> Option<Why> {
-        let place = self.open.partition_point(|window| window.begin <= ask.sent);
-        let later = i128::try_from(self.open.len() - place).unwrap_or(i128::MAX);
-        let load = i128::from(ask.sent) * self.rate + later * self.price;
-        self.open.insert(place, Window { begin: ask.sent, load });
-        let inside = self.open.iter_mut().take(place + 1).chain(self.settled.as_mut());
-        let mut fullest = Window { begin: ask.sent, load };
+        let end = self.place_behind(ask.sent);
+        let inside = self.open.iter_mut().take(end).chain(self.settled.as_mut());
+        let mut fullest = Window { begin: ask.sent, load: i128::MIN, asks: 0 };
         for window in inside {
             window.load += self.price;
             if window.load > fullest.load {
@@ -76,12 +76,35 @@ impl Windows {
         if found <= most {
             return None;
         }
-        self.open.pop_back();
-        let left = self.open.iter_mut().chain(self.settled.as_mut());
-        left.for_each(|window| window.load -= self.price);
+        self.leave_out_last();
         let asks = |ticks: i128| u64::try_from(ticks / self.price).unwrap_or(u64::MAX);
         let (from, until) = (fullest.begin, ask.received);
         Some(Why::Window { from, until, allowed: asks(found), most: asks(most) })
+    }
+
+    /// The place behind the window that begins when an ask was sent, which is there then.
+    fn place_behind(&mut self, sent: u64) -> usize {
+        let place = self.open.partition_point(|window| window.begin < sent);
+        match self.open.get_mut(place) {
+            Some(window) if window.begin == sent => window.asks += 1,
+            _ => {
+                let later: u32 = self.open.iter().skip(place).map(|window| window.asks).sum();
+                let load = i128::from(sent) * self.rate + i128::from(later) * self.price;
+                self.open.insert(place, Window { begin: sent, load, asks: 1 });
+            }
+        }
+        place + 1
+    }
+
+    fn leave_out_last(&mut self) {
+        let left = self.open.iter_mut().chain(self.settled.as_mut());
+        left.for_each(|window| window.load -= self.price);
+        if let Some(last) = self.open.back_mut() {
+            last.asks -= 1;
+            if last.asks == 0 {
+                self.open.pop_back();
+            }
+        }
     }
 
     /// All later asks were sent no earlier than this, so they are in the same of the windows that

@@ -122,6 +122,20 @@ fn many_at_once_are_seen_together() {
 }
 
 #[test]
+fn a_million_at_once_are_judged_in_a_moment() {
+    let terms = Terms { burst: 1 << 20, count: 1, period_ns: 1_000_000_000 };
+    let ask = |index: u64| {
+        let sent = START + index % 50;
+        Seen { sent, received: START + 1_000 + index / 4, said: Said::Allowed }
+    };
+    let asks: Vec<Seen> = (0..1 << 20).map(ask).collect();
+    let rule = Rule::Tokens { terms, cost: 1 };
+    assert_eq!(over(&asks, rule), 0);
+    let asks = [asks, vec![ask(0); 3]].concat();
+    assert_eq!(over(&asks, rule), 3);
+}
+
+#[test]
 fn the_fewest_are_left_out() {
     // Two tokens a second apart: the one in the middle takes the room of both others.
     let terms = Terms { burst: 1, count: 1, period_ns: 100 };

@@ -48,7 +48,8 @@ EXIT CODES
   0  fine, or allowed
   1  denied
   2  the arguments, the files or the ask are wrong
-  3  a server was not reached, or did not answer";
+  3  a server was not reached, or did not answer
+  4  a server was measured, and certainly decided wrongly";
 
 const SERVE_HELP: &str = "\
 Without arguments every door is open on loopback, with limits, rules and buckets to try; each door

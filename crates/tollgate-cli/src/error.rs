@@ -25,6 +25,8 @@ pub(crate) enum Exit {
     Mistake = 2,
     /// A server was not reached, or did not answer.
     Unreachable = 3,
+    /// A server answered what cannot be right.
+    Wrong = 4,
 }
 
 impl From<Exit> for ExitCode {
@@ -88,9 +90,8 @@ impl Error {
         match self {
             // Each begins with where it is, so that an editor can go there.
             Self::Faults { faults, is_old } => tell(faults, *is_old),
-            Self::Serve(RunError::Start(StartError::Load(LoadError::Faults(faults)))) => {
-                tell(faults, false);
-            }
+            Self::Serve(RunError::Start(StartError::Load(LoadError::Faults(faults))))
+            | Self::Bench(BenchError::Faults(faults)) => tell(faults, false),
             other => say(format_args!("error: {}", other.with_causes())),
         }
         match self {

@@ -58,8 +58,13 @@ impl Text {
     ) -> Result<Self, ReadError> {
         match path {
             Some(path) => Self::read(what, path),
-            None => Ok(Self { name: starter.name.to_owned(), text: starter.text.to_owned() }),
+            None => Ok(Self::of(starter)),
         }
+    }
+
+    /// A text that comes with the program.
+    pub fn of(source: &Source<'_>) -> Self {
+        Self { name: source.name.to_owned(), text: source.text.to_owned() }
     }
 
     /// The text with its name.

@@ -1,6 +1,6 @@
 //! What the tests share: the exact oracle, seeded traffic, and a simulated API.
 //!
-//! The oracle is written from the definition of the arithmetic alone, with big integers, and knows
+//! The oracle is a crate of its own, `tollgate-oracle`. It is written from the definition of the arithmetic alone, with big integers, and knows
 //! nothing of the limiter it judges. [`compare`](compare::compare) runs the same nasty traffic
 //! through both and stops at the first difference.
 
@@ -9,9 +9,10 @@ pub mod audit;
 pub mod compare;
 pub mod discord;
 pub mod mismatch;
-pub mod oracle;
 pub mod random;
 pub mod sample;
-pub mod terms;
 pub mod traffic;
 pub mod transaction;
+
+pub use tollgate_oracle::bucket as oracle;
+pub use tollgate_oracle::terms;

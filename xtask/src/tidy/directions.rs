@@ -11,18 +11,26 @@ const FOR_TESTS: &str = "tollgate-testkit";
 const UNBOUND: [&str; 2] = ["xtask", "lab"];
 
 /// Each crate, and those below it.
-const BELOW: [(&str, &[&str]); 7] = [
+const BELOW: [(&str, &[&str]); 8] = [
     ("tollgate", &[]),
+    // The oracle shares no code with what it judges.
+    ("tollgate-oracle", &[]),
     ("tollgate-protocol", &["tollgate"]),
     ("tollgate-redis", &["tollgate"]),
     ("tollgate-tracker", &["tollgate"]),
     ("tollgate-server", &["tollgate", "tollgate-protocol", "tollgate-redis", "tollgate-tracker"]),
     (
         "tollgate-cli",
-        &["tollgate", "tollgate-protocol", "tollgate-redis", "tollgate-tracker", "tollgate-server"],
+        &[
+            "tollgate",
+            "tollgate-oracle",
+            "tollgate-protocol",
+            "tollgate-redis",
+            "tollgate-tracker",
+            "tollgate-server",
+        ],
     ),
-    // The oracle shares no code with what it judges.
-    (FOR_TESTS, &[]),
+    (FOR_TESTS, &["tollgate-oracle"]),
 ];
 
 /// Dependencies between our crates that do not point down.

@@ -46,10 +46,16 @@ OUTPUT
   dev %    how far the rate is from the goal. A bucket is full at the start, so a short trial
            grants one second's worth too many
 
+A second table leaves that out, for buckets that were full:
+  fill     the tokens at the start; NAME=RATE/FILL says how many, else it is the rate, rounded up
+  refill   granted - fill: what came back meanwhile
+  exact    the whole tokens that come back in that time
+  dev %    how far the refill is from that
+
 EXAMPLES
   tollgate bench bucket-trial --requests 100000
       the trial as it is in the document; it takes more than five minutes
-  tollgate bench bucket-trial --server '[::1]:4444' --buckets mine=20,other=0.5
+  tollgate bench bucket-trial --server '[::1]:4444' --buckets mine=20,other=0.5/10
 
 EXIT CODES
   0  done
@@ -87,8 +93,8 @@ pub(crate) struct RawTrial {
     /// How long each sleeps after an answer, in seconds or as 1ms
     #[arg(long, value_name = "SECONDS", default_value = "0.001", value_parser = parse_sleep)]
     sleep: Nanos,
-    /// The buckets, each with its rate in tokens per second
-    #[arg(long, value_name = "NAME=RATE", value_delimiter = ',')]
+    /// The buckets, each with its rate in tokens per second, and how many it holds if not as many
+    #[arg(long, value_name = "NAME=RATE[/FILL]", value_delimiter = ',')]
     #[arg(default_value = "bucketa=1,bucketb=100,bucketc=500")]
     buckets: Vec<Goal>,
 }
@@ -107,10 +113,28 @@ impl FromStr for Goal {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rate) = text.rsplit_once('=').ok_or("write it like bucketa=1")?;
+        let (rate, fill) = match rate.split_once('/') {
+            Some((rate, fill)) => (rate, Some(fill)),
+            None => (rate, None),
+        };
         let rate = rate.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
         let rate = rate.ok_or("its rate is a number above 0, in tokens per second")?;
-        Ok(Self { name: Name::parse(name)?, rate })
+        let fill = match fill {
+            Some(fill) => fill.parse().map_err(|_| "its fill is a whole number of tokens")?,
+            None => default_fill(rate),
+        };
+        Ok(Self { name: Name::parse(name)?, rate, fill })
     }
+}
+
+/// What a bucket holds of which only the rate is known: a second's worth.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is above zero, and a rate beyond 2^64 is none of a server's"
+)]
+fn default_fill(rate: f64) -> u64 {
+    rate.ceil() as u64
 }
 
 impl From<RawTrial> for Trial {

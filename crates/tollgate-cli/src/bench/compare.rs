@@ -186,7 +186,8 @@ impl RawCompare {
     fn measure_one(&self, contender: &Contender) -> Result<Report, BenchError> {
         let Contender { target, step } = contender;
         let (warm_up, length) = (self.warm_up, self.length);
-        let measured = Run { target, step: *step, warm_up, length }.measure(None)?;
+        let run = Run { target, step: *step, warm_up, length, is_recorded: false };
+        let measured = run.measure(None)?;
         Ok(Report::of(&measured))
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 mod compare;
+mod deviation;
 mod load;
 mod statistics;
 mod trial;

@@ -7,13 +7,14 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use tollgate::{Clock, Nanos};
 
+use super::deviation::{COLUMNS, Row, WIDTH, as_f64, head, line};
 use crate::client::bucket::{Getter, Granted, Name};
 use crate::client::{Failure, Server};
 use crate::error::{Error, Exit};
 use crate::output::{Output, say};
 
-/// The columns of the document's table, each as wide as there.
-const COLUMNS: [&str; 6] = ["name", "time", "granted", "rate", "goal", "dev %"];
+/// The columns of the second table: what was granted beyond the fill that was there at the start.
+const REFILL_COLUMNS: [&str; 6] = ["name", "granted", "fill", "refill", "exact", "dev %"];
 
 /// What is to be measured.
 #[derive(Debug)]
@@ -33,11 +34,22 @@ pub(crate) struct Trial {
 pub(crate) struct Goal {
     pub(crate) name: Name,
     pub(crate) rate: f64,
+    /// How many tokens it holds when the trial begins.
+    pub(crate) fill: u64,
 }
 
-/// Tries one bucket after another, and prints a row for each.
+/// What came of one bucket.
+struct Tried<'a> {
+    goal: &'a Goal,
+    /// How long it took, in seconds.
+    time: f64,
+    granted: u64,
+}
+
+/// Tries one bucket after another, and prints a row for each; then the rows without their fills.
 pub(crate) fn run(trial: &Trial) -> Result<Exit, Error> {
     let mut output = Output::new();
+    let mut rows = Vec::new();
     for (index, goal) in trial.goals.iter().enumerate() {
         let getters = trial.open(goal)?;
         if index == 0 {
@@ -46,15 +58,19 @@ pub(crate) fn run(trial: &Trial) -> Result<Exit, Error> {
         }
         let row = trial.measure(goal, getters)?;
         if index == 0 {
-            output.line(line(&COLUMNS.map(Into::into)))?;
-            output.line(line(&COLUMNS.map(|_| "---".into())))?;
+            head(&COLUMNS, WIDTH).into_iter().try_for_each(|line| output.line(line))?;
         }
-        output.line(row)?;
+        output.line(row.in_the_document())?;
         output.finish()?;
         if output.is_closed() {
-            break;
+            return Ok(Exit::Allowed);
         }
+        rows.push(row);
     }
+    output.line("")?;
+    head(&REFILL_COLUMNS, WIDTH).into_iter().try_for_each(|line| output.line(line))?;
+    rows.iter().try_for_each(|row| output.line(row.without_fill()))?;
+    output.finish()?;
     Ok(Exit::Allowed)
 }
 
@@ -81,8 +97,8 @@ impl Trial {
             .collect()
     }
 
-    /// Asks over all connections at the same time, and says what came of it as a row.
-    fn measure(&self, goal: &Goal, getters: Vec<Getter>) -> Result<String, Failure> {
+    /// Asks over all connections at the same time, and says what came of it.
+    fn measure<'a>(&self, goal: &'a Goal, getters: Vec<Getter>) -> Result<Tried<'a>, Failure> {
         let bar = progress(goal, self.threads * self.requests);
         let has_failed = AtomicBool::new(false);
         let clock = Clock::start();
@@ -100,7 +116,7 @@ impl Trial {
         });
         let time = Duration::from(clock.now().since(start)).as_secs_f64();
         bar.finish_and_clear();
-        Ok(row(goal, time, granted?))
+        Ok(Tried { goal, time, granted: granted? })
     }
 
     /// How many tokens one thread was granted.
@@ -154,24 +170,28 @@ fn progress(goal: &Goal, requests: u64) -> ProgressBar {
     ProgressBar::new(requests).with_style(style).with_prefix(goal.name.as_str().to_owned())
 }
 
-fn row(goal: &Goal, time: f64, granted: u64) -> String {
-    let rate = as_f64(granted) / time;
-    line(&[
-        goal.name.as_str().to_owned(),
-        format!("{time:.2}"),
-        granted.to_string(),
-        format!("{rate:.2}"),
-        goal.rate.to_string(),
-        format!("{:.2}", -(goal.rate - rate) / goal.rate * 100.0),
-    ])
-}
+impl Tried<'_> {
+    fn in_the_document(&self) -> String {
+        let Self { goal, time, granted } = *self;
+        Row { name: goal.name.as_str(), time, granted, goal: goal.rate }.line(WIDTH)
+    }
 
-fn line(cells: &[String; 6]) -> String {
-    let cells = cells.iter().map(|cell| format!(" {cell:>10} |"));
-    std::iter::once("|".to_owned()).chain(cells).collect()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of a trial are far below 2^53")]
-fn as_f64(count: u64) -> f64 {
-    count as f64
+    /// What came back while it ran, against the whole tokens that come back in such a time.
+    fn without_fill(&self) -> String {
+        let Self { goal, time, granted } = self;
+        let refill = as_f64(*granted) - as_f64(goal.fill);
+        let exact = (goal.rate * time).floor();
+        let dev = if exact > 0.0 { (refill - exact) / exact * 100.0 } else { 0.0 };
+        // Not `-0.00`.
+        let dev = (dev * 100.0).round() / 100.0 + 0.0;
+        let cells = [
+            goal.name.as_str().to_owned(),
+            granted.to_string(),
+            goal.fill.to_string(),
+            refill.to_string(),
+            exact.to_string(),
+            format!("{dev:.2}"),
+        ];
+        line(&cells, WIDTH)
+    }
 }

@@ -45,9 +45,10 @@ fn trial(args: &[&str]) -> crate::program::Ran {
 
 #[test]
 fn the_table_is_that_of_the_document() {
-    let ran = trial(&["--server", &server(), "--buckets", "a=1,b=0.5"]);
+    let ran = trial(&["--server", &server(), "--buckets", "a=1,b=0.5/7"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let rows = ran.stdout.strip_prefix(HEAD).unwrap();
+    let (table, refills) = ran.stdout.split_once("\n\n").unwrap();
+    let rows = table.strip_prefix(HEAD).unwrap();
     let width = HEAD.lines().next().unwrap().len();
     assert!(rows.lines().all(|row| row.len() >= width), "{rows}");
     let cells: Vec<Vec<_>> =
@@ -55,6 +56,10 @@ fn the_table_is_that_of_the_document() {
     assert_eq!(cells.len(), 2);
     assert_eq!((cells[0][1], cells[0][3], cells[0][5]), ("a", "20", "1"));
     assert_eq!((cells[1][1], cells[1][3], cells[1][5]), ("b", "60", "0.5"));
+    let refills: Vec<Vec<_>> =
+        refills.lines().skip(2).map(|row| row.split('|').map(str::trim).collect()).collect();
+    assert_eq!(refills[0][1..5], ["a", "20", "1", "19"], "the fill is a second's worth");
+    assert_eq!(refills[1][1..5], ["b", "60", "7", "53"], "or what is said");
 }
 
 #[test]
@@ -83,7 +88,8 @@ fn a_server_that_is_not_there_is_unreachable() {
 
 #[test]
 fn wrong_arguments_are_usage_mistakes() {
-    let wrong: [&[&str]; 9] = [
+    let wrong: [&[&str]; 10] = [
+        &["--buckets", "a=1/x"],
         &["--threads", "0"],
         &["--threads", "257"],
         &["--buckets", "a"],

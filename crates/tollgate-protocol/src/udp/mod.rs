@@ -5,6 +5,7 @@ mod check;
 pub mod codec;
 mod door;
 mod fuzz;
+mod guide;
 mod named;
 mod pattern;
 mod reader;
@@ -16,6 +17,7 @@ mod tests;
 pub use door::Door;
 #[doc(hidden)]
 pub use fuzz::fuzz_one;
+pub use guide::{Governed, Guide};
 pub use pattern::{GROUPS_MAX, PATTERN_BYTES_MAX, PATTERNS_BYTES_MAX, TEMPLATE_PARTS_MAX};
 pub use rules::{KEY_BYTES_MAX, RULES_MAX, Rules};
 pub use statistics::{BUCKET_SECS, STATISTICS_KEYS_MAX};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use tollgate::Nanos;
 
+use super::judge::RawJudge;
 use super::keys::{KEYS_MAX, Spread};
 use super::target::{Command, Door, Step, Target};
 use super::wire::template::HOLE;
@@ -104,6 +105,8 @@ pub(crate) struct RawMeasure {
     /// Draw the latencies, or of several runs throughput against latency, as SVG
     #[arg(long, value_name = "FILE")]
     chart: Option<PathBuf>,
+    #[command(flatten)]
+    judge: RawJudge,
     /// How to print the report
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -212,8 +215,9 @@ impl TryFrom<RawDoor<RawMeasure>> for Load {
     /// Refuses what does not go together.
     fn try_from(raw: RawDoor<RawMeasure>) -> Result<Self, BenchError> {
         let (target, steps, measure) = raw.resolve()?;
-        let RawMeasure { length, warm_up, chart, format } = measure;
-        Ok(Self { target, steps, warm_up, length, chart, format })
+        let RawMeasure { length, warm_up, chart, judge, format } = measure;
+        let law = judge.read(&target)?;
+        Ok(Self { target, steps, warm_up, length, law, chart, format })
     }
 }
 

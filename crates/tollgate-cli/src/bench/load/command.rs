@@ -3,7 +3,7 @@
 use clap::Args;
 use tollgate::Nanos;
 
-use super::target::{Command, Words};
+use super::target::{Command, Decides, Words};
 use super::wire::template::HOLE;
 use super::words::split;
 use crate::args::parse_length;
@@ -82,38 +82,40 @@ impl RawCommand {
     }
 
     fn cl_throttle(&self) -> Result<Command, String> {
-        let [burst, count, period] = self.rule()?;
-        let burst = burst - 1;
-        let numbers = [burst, count, period, self.cost()].map(|number| number.to_string());
+        let rule @ [burst, count, period] = self.rule()?;
+        let numbers = [burst - 1, count, period, self.cost()].map(|number| number.to_string());
         let first = ["CL.THROTTLE".to_owned(), self.key()];
-        Ok(self.deciding(Words::Plain(first.into_iter().chain(numbers).collect())))
+        let words = Words::Plain(first.into_iter().chain(numbers).collect());
+        Ok(self.deciding(words, Decides::Rule { rule, key: self.key() }))
     }
 
     fn evalsha(&self) -> Result<Command, String> {
-        let [burst, count, period] = self.rule()?;
+        let rule @ [burst, count, period] = self.rule()?;
         let numbers = [burst, count, period, self.cost()].map(|number| number.to_string());
         let first = ["1".to_owned(), self.key()];
-        Ok(self.deciding(Words::Script(first.into_iter().chain(numbers).collect())))
+        let words = Words::Script(first.into_iter().chain(numbers).collect());
+        Ok(self.deciding(words, Decides::Rule { rule, key: self.key() }))
     }
 
     fn throttle(&self) -> Command {
         let limit = self.limit.clone().unwrap_or_else(|| "LoginsPerUser".into());
-        let words = ["THROTTLE".to_owned(), limit, self.key(), self.cost().to_string()];
-        self.deciding(Words::Plain(words.into()))
+        let (id, cost) = (self.key(), self.cost().to_string());
+        let words = ["THROTTLE".to_owned(), limit.clone(), id.clone(), cost];
+        self.deciding(Words::Plain(words.into()), Decides::Limit { limit, id })
     }
 
     fn get(&self) -> Command {
         let words = Words::Plain(vec!["GET".into(), self.key()]);
-        Command { words, denied: None, cost: 1 }
+        Command { words, denied: None, cost: 1, decides: Decides::Unknown }
     }
 
     fn any(&self, words: &str) -> Result<Command, String> {
         let words = Words::Plain(split(words)?);
-        Ok(Command { words, denied: self.denied, cost: 1 })
+        Ok(Command { words, denied: self.denied, cost: 1, decides: Decides::Unknown })
     }
 
-    fn deciding(&self, words: Words) -> Command {
-        Command { words, denied: Some(LIMITED), cost: self.cost() }
+    fn deciding(&self, words: Words, decides: Decides) -> Command {
+        Command { words, denied: Some(LIMITED), cost: self.cost(), decides }
     }
 
     fn key(&self) -> String {

@@ -64,7 +64,7 @@ impl Poster {
     pub(crate) async fn run(mut self, socket: UdpSocket) -> Result<(), Failure> {
         loop {
             let now = self.asker.stage.clock.now();
-            self.asker.flight.give_up(self.asker.patience(now));
+            self.asker.give_up(now);
             self.ask(now);
             if self.asker.is_done(now) {
                 return Ok(());

@@ -3,6 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use tollgate::limits::Faults;
+use tollgate_server::ReadError;
+
 use crate::client::http::HttpError;
 use crate::client::{Failure, Server};
 use crate::error::Exit;
@@ -14,6 +17,10 @@ pub(crate) enum BenchError {
     Usage(String),
     #[error(transparent)]
     Failure(#[from] Failure),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("{0}")]
+    Faults(#[from] Faults),
     #[error(transparent)]
     Http(#[from] HttpError),
     #[error(
@@ -41,9 +48,12 @@ impl BenchError {
             Self::Refused { .. } | Self::AllErrors { .. } | Self::NoAnswer { .. } => {
                 Exit::Unreachable
             }
-            Self::Usage(_) | Self::Pid { .. } | Self::Chart { .. } | Self::Runtime(_) => {
-                Exit::Mistake
-            }
+            Self::Usage(_)
+            | Self::Read(_)
+            | Self::Faults(_)
+            | Self::Pid { .. }
+            | Self::Chart { .. }
+            | Self::Runtime(_) => Exit::Mistake,
         }
     }
 }

@@ -64,18 +64,20 @@ impl Flight {
         Some(asked)
     }
 
-    /// Nobody waits any more for those that were sent until then.
-    pub(crate) fn give_up(&mut self, until: Moment) {
+    /// Nobody waits any more for those that were sent until then: `lost` gets each of them.
+    pub(crate) fn give_up(&mut self, until: Moment, mut lost: impl FnMut(&Asked)) {
         while let Some(oldest) = self.oldest()
             && oldest.sent <= until
         {
+            lost(oldest);
             self.take_oldest();
         }
     }
 
-    /// Nobody waits for any of them any more.
-    pub(crate) fn clear(&mut self) {
+    /// Nobody waits for any of them any more: `lost` gets each of them.
+    pub(crate) fn clear(&mut self, lost: impl FnMut(&Asked)) {
         self.first = self.next();
+        self.asked.iter().flatten().for_each(lost);
         self.asked.clear();
         self.count = 0;
     }
@@ -102,13 +104,15 @@ mod tests {
         assert_eq!(flight.take_oldest().unwrap().key, 1);
         assert_eq!((flight.count(), flight.span()), (1, 1), "the gap is closed");
         assert_eq!(flight.oldest().unwrap().key, 3);
-        flight.give_up(Moment::EPOCH);
+        let mut lost = Vec::new();
+        flight.give_up(Moment::EPOCH, |asked| lost.push(asked.key));
         assert!(flight.take(3).is_none() && flight.oldest().is_none());
         assert_eq!((flight.count(), flight.next()), (0, 4));
         flight.push(asked(9));
         assert_eq!(flight.take(4).unwrap().key, 9);
         flight.push(asked(10));
-        flight.clear();
+        flight.clear(|asked| lost.push(asked.key));
         assert_eq!((flight.count(), flight.next()), (0, 6));
+        assert_eq!(lost, [3, 10]);
     }
 }

@@ -16,10 +16,15 @@ is told. To be on time this program keeps one processor busy.
 
 Several depths or several rates, such as --depth 1,4,16, are measured one after the other.
 
+With --judge every decision is recorded, warm-up included, and judged when the run is over: was there
+more allowed than any order of the requests explains, or denied although there was room whatever the
+order? What was spent before the run does not matter.
+
 EXIT CODES
   0  measured
   2  the arguments are wrong
-  3  no server was reached, or every answer was an error"
+  3  no server was reached, or every answer was an error
+  4  with --judge: the server certainly decided wrongly"
         )
     };
 }
@@ -27,7 +32,8 @@ EXIT CODES
 pub(crate) const UDP_HELP: &str = after_help!(
     "\
 Asks `over_limit KEY`, a datagram each; {key} becomes a number. The rules of the server say which
-keys it counts. A datagram that is not answered within --timeout is lost; nobody waits for it.
+keys it counts. A datagram that is not answered within --timeout is lost; nobody waits for it. To
+--judge, name the rules file, and with --judge-limits the limits that it uses.
 
 EXAMPLES
   tollgate bench udp --connections 4 --depth 64
@@ -37,7 +43,8 @@ EXAMPLES
 pub(crate) const BUCKET_HELP: &str = after_help!(
     "\
 Asks `get NAME`, a line each; {key} becomes a number. The server needs such buckets, or limits: with
-`LIMIT:ID` a token is taken from what the id has of the limit.
+`LIMIT:ID` a token is taken from what the id has of the limit. To --judge, name the buckets file, or
+the limits file if it is called .yaml.
 
 EXAMPLES
   tollgate bench bucket
@@ -47,7 +54,8 @@ EXAMPLES
 
 pub(crate) const THROTTR_HELP: &str = after_help!(
     "\
-Sends inserts, which use a quota and begin it if it is not there; {key} becomes a number.
+Sends inserts, which use a quota and begin it if it is not there; {key} becomes a number. The
+quota is in the request, so --judge takes no file.
 
 EXAMPLES
   tollgate bench throttr --depth 16
@@ -57,11 +65,12 @@ EXAMPLES
 pub(crate) const HTTP_HELP: &str = after_help!(
     "\
 Asks `POST /v1/spend` over HTTP/1.1, without TLS; {key} becomes a number. The server needs such a
-limit.
+limit. To --judge, name the limits file.
 
 EXAMPLES
   tollgate bench http
-  tollgate bench http --limit Mine --id 'customer-{key}' --keys 100000 --rate 20000"
+  tollgate bench http --limit Mine --id 'customer-{key}' --keys 100000 --rate 20000
+  tollgate bench http --limit Mine --judge limits.yaml"
 );
 
 pub(crate) const RESP_HELP: &str = after_help!(
@@ -75,9 +84,11 @@ COMMANDS
   evalsha       EVALSHA with a GCRA script, which the server is given first
   get           GET KEY
   'ANY WORDS'   as they are; with --denied N, an answer that is or begins with N is a denial
+To --judge throttle, name the limits file; cl-throttle and evalsha have the rule in the request.
 
 EXAMPLES
   tollgate bench resp --depth 16
+  tollgate bench resp --burst 10 --count 10 --period 1s --keys 100 --rate 2000 --judge
   tollgate bench resp --server :6379 --command evalsha --keys 1000000
   tollgate bench resp --server :6379 --command 'INCR n{key}' --rate 50000
   tollgate bench resp --server :7000 --command 'THROTTLE {key} 99 100 60' --denied 0"

@@ -14,6 +14,7 @@ use super::datagram::{Batches, Poster};
 use super::error::BenchError;
 use super::live::Live;
 use super::opening::Opened;
+use super::record::{DECISIONS_MAX, Record};
 use super::stage::{Asker, Line, Stage};
 use super::stream::Caller;
 use super::tally::{Tally, Window};
@@ -27,6 +28,8 @@ pub(crate) struct Run<'a> {
     /// How long requests are sent that do not count.
     pub(crate) warm_up: Nanos,
     pub(crate) length: Nanos,
+    /// Whether every decision is recorded.
+    pub(crate) is_recorded: bool,
 }
 
 /// What came of it.
@@ -80,7 +83,7 @@ impl Run<'_> {
             cpu.used()
         });
         let cpu = used.transpose().map_err(|error| self.pid(error))?;
-        self.judge(&stage, failures, cpu)
+        self.conclude(&stage, failures, cpu)
     }
 
     fn stage(&self, live: Option<&Live>) -> Stage {
@@ -88,19 +91,21 @@ impl Run<'_> {
         let start = clock.now();
         let begin = start.after(self.warm_up);
         let window = Window { begin, end: begin.after(self.length) };
+        let tally = Tally::new(window, live.is_some_and(Live::is_seen));
+        let record = self.is_recorded.then(|| Record::new(start, DECISIONS_MAX));
         Stage {
             clock,
             target: self.target.clone(),
             step: self.step,
             start,
             window,
-            tally: RefCell::new(Tally::new(window, live.is_some_and(Live::is_seen))),
+            tally: RefCell::new(tally.recording(record)),
             reconnects: Cell::default(),
             first_failure: RefCell::default(),
         }
     }
 
-    fn judge(
+    fn conclude(
         &self,
         stage: &Stage,
         failures: Vec<Failure>,

@@ -10,11 +10,13 @@ mod error;
 mod flight;
 mod help;
 mod input;
+mod judge;
 mod keys;
 mod live;
 mod measure;
 mod opening;
 mod random;
+mod record;
 mod report;
 mod stage;
 mod stream;
@@ -33,6 +35,7 @@ use crate::args::Format;
 use crate::error::{Error, Exit};
 use crate::output::Output;
 pub(crate) use error::BenchError;
+use judge::{Judgement, Law};
 use live::Live;
 use measure::Measured;
 pub(crate) use measure::Run;
@@ -50,6 +53,8 @@ pub(crate) struct Load {
     steps: Vec<Step>,
     warm_up: Nanos,
     length: Nanos,
+    /// What decisions are judged by, if they are.
+    law: Option<Law>,
     /// Where to draw it.
     chart: Option<PathBuf>,
     format: Format,
@@ -60,8 +65,9 @@ pub(crate) fn run(load: &Load) -> Result<Exit, Error> {
     let mut output = Output::new();
     let mut reports = Vec::new();
     for step in &load.steps {
-        let measured = load.measure(*step)?;
-        let report = Report::of(&measured);
+        let mut measured = load.measure(*step)?;
+        let judgement = load.judge(&mut measured);
+        let report = Report { judgement, ..Report::of(&measured) };
         if load.format == Format::Json {
             // Each as soon as it is there: a sweep takes its time.
             output.json(&report)?;
@@ -78,14 +84,16 @@ pub(crate) fn run(load: &Load) -> Result<Exit, Error> {
         (Format::Text, reports) => report::print_sweep(reports, &mut output)?,
     }
     output.finish()?;
-    Ok(Exit::Allowed)
+    let is_guilty = reports.iter().filter_map(|it| it.judgement.as_ref()).any(Judgement::is_guilty);
+    Ok(if is_guilty { Exit::Wrong } else { Exit::Allowed })
 }
 
 impl Load {
     /// One run, while whoever sits at the terminal looks on.
     fn measure(&self, step: Step) -> Result<Measured, BenchError> {
         let Self { target, warm_up, length, .. } = self;
-        let run = Run { target, step, warm_up: *warm_up, length: *length };
+        let is_recorded = self.law.is_some();
+        let run = Run { target, step, warm_up: *warm_up, length: *length, is_recorded };
         let (name, server) = (target.door.name(), &target.server);
         let step = match (&self.steps[..], step.rate) {
             ([_], _) => String::new(),
@@ -97,6 +105,12 @@ impl Load {
         let measured = run.measure(Some(&live));
         live.finish();
         measured
+    }
+
+    /// What the record of a run says, which is gone then.
+    fn judge(&self, measured: &mut Measured) -> Option<Judgement> {
+        let (law, record) = (self.law.as_ref()?, measured.tally.record.take()?);
+        Some(Judgement::of(record, law, self.target.door.cost()))
     }
 
     /// Draws what was measured until now, if it is to be drawn.

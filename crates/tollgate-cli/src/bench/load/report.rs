@@ -6,6 +6,7 @@ use serde::Serialize;
 use tollgate::Nanos;
 use tollgate_server::with_causes;
 
+use super::judge::Judgement;
 use super::measure::Measured;
 use super::tally::Latencies;
 use crate::error::Error;
@@ -46,6 +47,9 @@ pub(crate) struct Report {
     pub(crate) latency_us: Percentiles,
     pub(crate) pid: Option<u32>,
     pub(crate) cpu_us_per_request: Option<f64>,
+    /// If the decisions were judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) judgement: Option<Judgement>,
 }
 
 /// In microseconds.
@@ -107,6 +111,7 @@ impl Report {
             latency_us: Percentiles::of(&tally.latencies),
             pid: target.pid,
             cpu_us_per_request: measured.cpu.map(micros),
+            judgement: None,
         }
     }
 
@@ -165,7 +170,8 @@ impl Report {
         if let (Some(micros), Some(pid)) = (self.cpu_us_per_request, self.pid) {
             rows.push(("cpu", format!("{micros:.2} us per request, of the process {pid}")));
         }
-        rows.into_iter().map(line).collect()
+        let judged = self.judgement.iter().flat_map(Judgement::lines);
+        rows.into_iter().map(line).chain(judged).collect()
     }
 
     fn allowed(&self) -> String {
@@ -232,7 +238,13 @@ pub(crate) fn print_sweep(reports: &[Report], output: &mut Output) -> Result<(),
         "unsent",
         "cpu",
     ];
-    table(&head, reports.iter().map(Report::row).collect(), output)
+    table(&head, reports.iter().map(Report::row).collect(), output)?;
+    for report in reports {
+        let Some(judgement) = &report.judgement else { continue };
+        output.line(format_args!("\nloop      {}", report.pace()))?;
+        judgement.lines().into_iter().try_for_each(|line| output.line(line))?;
+    }
+    Ok(())
 }
 
 fn with_first(count: u64, first: Option<&str>) -> String {
@@ -322,6 +334,7 @@ pub(crate) fn report_for_tests(rate: f64) -> Report {
         latency_us,
         pid: None,
         cpu_us_per_request: None,
+        judgement: None,
     }
 }
 

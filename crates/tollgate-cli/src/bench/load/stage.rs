@@ -135,13 +135,26 @@ impl Asker {
         self.stage.tally.borrow_mut().account(asked, received, answer);
     }
 
+    /// Nobody waits any more for what was sent too long ago.
+    pub(crate) fn give_up(&mut self, now: Moment) {
+        let until = self.patience(now);
+        let Self { flight, stage, .. } = self;
+        flight.give_up(until, |asked| stage.tally.borrow_mut().lose(asked));
+    }
+
+    /// Nobody waits for any answer any more.
+    pub(crate) fn give_up_all(&mut self) {
+        let Self { flight, stage, .. } = self;
+        flight.clear(|asked| stage.tally.borrow_mut().lose(asked));
+    }
+
     /// Tells the conductor for which request it has to look out.
     pub(crate) fn tell(&self) {
         self.line.oldest.set(self.flight.oldest().map(|asked| asked.sent));
     }
 
     /// The last moment whose requests are given up.
-    pub(crate) fn patience(&self, now: Moment) -> Moment {
+    fn patience(&self, now: Moment) -> Moment {
         now.before(self.stage.target.timeout)
     }
 

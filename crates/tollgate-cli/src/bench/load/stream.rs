@@ -58,7 +58,7 @@ impl Caller {
         loop {
             let before = self.asker.answered;
             let Err(failure) = self.talk(&mut stream).await else { return Ok(()) };
-            self.asker.flight.clear();
+            self.asker.give_up_all();
             self.asker.tell();
             if self.asker.answered == before {
                 return Err(failure);

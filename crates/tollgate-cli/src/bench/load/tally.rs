@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 use tollgate::{Moment, Nanos};
 
+use super::record::Record;
 use super::wire::Answer;
 
 /// The longest that is told apart, in nanoseconds: ten minutes.
@@ -76,6 +77,8 @@ pub(crate) struct Tally {
     /// The same since somebody last looked; also while it warms up.
     pub(crate) recent: Option<Recent>,
     pub(crate) first_error: Option<String>,
+    /// Every decision, if they are to be judged; also while it warms up.
+    pub(crate) record: Option<Record>,
 }
 
 /// What happened since somebody last looked.
@@ -91,7 +94,12 @@ impl Tally {
         let recent =
             is_watched.then(|| Recent { counts: Counts::default(), latencies: latencies() });
         let counts = Counts::default();
-        Self { window, counts, latencies: latencies(), recent, first_error: None }
+        Self { window, counts, latencies: latencies(), recent, first_error: None, record: None }
+    }
+
+    /// The same, which records every decision.
+    pub(crate) fn recording(self, record: Option<Record>) -> Self {
+        Self { record, ..self }
     }
 
     /// A request was sent.
@@ -106,6 +114,9 @@ impl Tally {
             recent.counts.add(asked, answer);
             recent.latencies.saturating_record(nanos);
         }
+        if let Some(record) = &mut self.record {
+            record.answer(asked, received, answer);
+        }
         if !self.window.has(asked.due) {
             return;
         }
@@ -114,6 +125,13 @@ impl Tally {
         if let (Answer::Error(words), None) = (answer, &self.first_error) {
             let words = &words[..words.len().min(ERROR_BYTES_MAX)];
             self.first_error = Some(String::from_utf8_lossy(words).into_owned());
+        }
+    }
+
+    /// Nobody waits for the answer to a request any more.
+    pub(crate) fn lose(&mut self, asked: &Asked) {
+        if let Some(record) = &mut self.record {
+            record.lose(asked);
         }
     }
 

@@ -50,6 +50,23 @@ pub(crate) struct Command {
     /// The number that says no, if it is the answer or the first in it.
     pub(crate) denied: Option<i64>,
     pub(crate) cost: u64,
+    pub(crate) decides: Decides,
+}
+
+/// What decides over a command, as far as the command says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Decides {
+    /// The rule in it, for a key: burst, count, and the period in seconds.
+    Rule {
+        rule: [u64; 3],
+        key: String,
+    },
+    /// The limit that it names, for an id.
+    Limit {
+        limit: String,
+        id: String,
+    },
+    Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

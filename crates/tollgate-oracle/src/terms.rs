@@ -44,12 +44,12 @@ impl Terms {
     }
 
     /// A moment or length in nanoseconds, in ticks.
-    pub(crate) fn ticks(self, ns: u64) -> BigInt {
+    pub fn ticks(self, ns: u64) -> BigInt {
         product(ns, self.count)
     }
 
     /// What `tokens` cost in time, in ticks.
-    pub(crate) fn price(self, tokens: u64) -> BigInt {
+    pub fn price(self, tokens: u64) -> BigInt {
         product(tokens, self.period_ns)
     }
 
@@ -73,12 +73,12 @@ impl fmt::Display for Terms {
 }
 
 /// `dividend / divisor` rounded up, for a dividend that is not negative.
-pub(crate) fn ceil_div(dividend: &BigInt, divisor: u64) -> BigInt {
+pub fn ceil_div(dividend: &BigInt, divisor: u64) -> BigInt {
     (dividend + (divisor - 1)) / divisor
 }
 
 /// The greatest common divisor; `gcd(a, 0)` is `a`.
-pub(crate) fn gcd(a: u64, b: u64) -> u64 {
+pub fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 

@@ -1,0 +1,69 @@
+//! What is judged together, and what is told of it.
+
+use tollgate::limits::Source;
+use tollgate::{Limits, Moment};
+use tollgate_oracle::terms::Terms;
+use tollgate_protocol::udp::Rules;
+
+use super::*;
+use crate::bench::load::tally::Asked;
+use crate::bench::load::wire::Answer;
+use crate::bench::load::wire::template::Template;
+
+/// So many of each key, all allowed within a millisecond.
+fn allowed(keys: u64, times: usize) -> Record {
+    let mut record = Record::new(Moment::EPOCH, 1_000);
+    let (sent, received) = (Moment::EPOCH, Moment::from_nanos(1_000_000));
+    for key in (0..keys).flat_map(|key| std::iter::repeat_n(key, times)) {
+        record.answer(&Asked { due: sent, sent, key, cost: 1 }, received, &Answer::Allowed);
+    }
+    record
+}
+
+fn rules(text: &str) -> Law {
+    let limits = Limits::new();
+    let rules = Rules::parse(&Source { name: "rules", text }, &limits).unwrap();
+    Law::Rules { limits, rules, key: Template::new(10).text("ws {key}") }
+}
+
+#[test]
+fn keys_that_share_a_bucket_are_judged_together() {
+    let apart = rules("rules: [{match: '^ws ', limit: 8, period: 9}]");
+    let together = rules("rules: [{match: '^ws ', limit: 8, period: 9, key: all}]");
+    let judgement = Judgement::of(allowed(4, 5), &apart, 1);
+    assert_eq!((judgement.keys, judgement.over_admissions), (4, 0));
+    let judgement = Judgement::of(allowed(4, 5), &together, 1);
+    assert_eq!((judgement.keys, judgement.decisions), (1, 20));
+    // A little below 8 after 8 others, so the ninth may pass.
+    assert_eq!(judgement.over_admissions, 11);
+    assert_eq!(judgement.first_over_admissions[0].key, "all");
+}
+
+#[test]
+fn what_shares_a_bucket_under_different_rules_is_not_judged() {
+    let mixed = rules(
+        "rules: [{match: '0$', limit: 1, period: 9, key: a}, {match: 's', limit: 2, period: 9, key: a}]",
+    );
+    let judgement = Judgement::of(allowed(2, 5), &mixed, 1);
+    assert_eq!((judgement.keys, judgement.unjudged, judgement.is_guilty()), (0, 10, false));
+    assert!(judgement.lines().iter().any(|line| line.starts_with("unjudged  10: ")));
+}
+
+#[test]
+fn those_furthest_above_their_goal_have_rows() {
+    let terms = Terms { burst: 5, count: 5, period_ns: 1_000_000_000 };
+    let law = Law::Carried(Rule::Tokens { terms, cost: 1 }, Template::new(10).text("k{key}"));
+    let mut record = allowed(6, 1);
+    let (sent, received) = (Moment::EPOCH, Moment::from_nanos(1_000_000_000));
+    for key in [4, 4, 4, 2, 2] {
+        record.answer(&Asked { due: sent, sent, key, cost: 1 }, received, &Answer::Allowed);
+    }
+    let judgement = Judgement::of(record, &law, 1);
+    let names: Vec<&str> = judgement.deviation.iter().map(|row| &*row.name).collect();
+    assert_eq!(names, ["6 keys", "k4", "k2", "k0"]);
+    let row = judgement.deviation[1].row().line(10);
+    assert_eq!(
+        row,
+        "|         k4 |       1.00 |          4 |       4.00 |          5 |     -20.00 |"
+    );
+}

@@ -18,6 +18,7 @@ mod http_tls;
 mod overrides;
 mod reload;
 mod resp;
+mod segments;
 mod state;
 mod support;
 mod vectors;

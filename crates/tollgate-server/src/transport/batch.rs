@@ -106,15 +106,15 @@ impl Receiver {
     }
 
     /// What was received, and from whom.
-    pub fn datagrams(&self) -> impl Iterator<Item = (&[u8], Option<SockaddrStorage>)> {
+    pub fn datagrams(&self) -> impl Iterator<Item = (&[u8], Option<&SockaddrStorage>)> {
         let rooms = self.bytes.chunks_exact(self.room_bytes);
         rooms.zip(&self.received[..self.count]).flat_map(|(room, it)| {
-            let Received { bytes, each, source } = *it;
+            let Received { bytes, each, ref source } = *it;
             // An empty one is one too.
             let count = bytes.div_ceil(each).max(1);
             (0..count).map(move |index| {
                 let begin = index * each;
-                (&room[begin..bytes.min(begin + each)], source)
+                (&room[begin..bytes.min(begin + each)], source.as_ref())
             })
         })
     }
@@ -145,6 +145,8 @@ pub struct Sender {
     /// With room to tell how long each is of those that are sent as one.
     joined: MultiHeaders<SockaddrStorage>,
     joined_max: usize,
+    /// What is sent as one, in one piece: the system takes longer over many.
+    bytes: Vec<u8>,
 }
 
 impl Sender {
@@ -154,6 +156,7 @@ impl Sender {
             headers: MultiHeaders::preallocate(BATCH, None),
             joined: MultiHeaders::preallocate(1, Some(cmsg_space!(u16))),
             joined_max: joined_max.min(BATCH),
+            bytes: Vec::new(),
         }
     }
 
@@ -203,16 +206,12 @@ impl Sender {
     ) -> Result<(), Errno> {
         let each = replies.first().map_or(0, |reply| reply.len());
         let each = u16::try_from(each).map_err(|_| Errno::EMSGSIZE)?;
-        let slices: [IoSlice<'_>; BATCH] = slices(replies);
+        self.bytes.clear();
+        replies.iter().for_each(|reply| self.bytes.extend_from_slice(reply));
+        let slices = [[IoSlice::new(&self.bytes)]];
+        let told = [ControlMessage::UdpGsoSegments(&each)];
         let flags = MsgFlags::MSG_DONTWAIT;
-        sendmmsg(
-            socket.as_raw_fd(),
-            &mut self.joined,
-            &[&slices[..replies.len()]],
-            &targets[..1],
-            [ControlMessage::UdpGsoSegments(&each)],
-            flags,
-        )?;
+        sendmmsg(socket.as_raw_fd(), &mut self.joined, &slices, &targets[..1], told, flags)?;
         Ok(())
     }
 
@@ -222,17 +221,15 @@ impl Sender {
         replies: &[&[u8]],
         targets: &[Option<SockaddrStorage>],
     ) -> Result<usize, Errno> {
-        let slices = slices(replies).map(|slice| [slice]);
+        let slices: [[IoSlice<'_>; 1]; BATCH] = std::array::from_fn(|index| {
+            [IoSlice::new(replies.get(index).copied().unwrap_or_default())]
+        });
         let count = replies.len().min(BATCH);
         let flags = MsgFlags::MSG_DONTWAIT;
         let sent =
             sendmmsg(socket.as_raw_fd(), &mut self.headers, &slices[..count], targets, [], flags)?;
         Ok(sent.count())
     }
-}
-
-fn slices<'a>(replies: &[&'a [u8]]) -> [IoSlice<'a>; BATCH] {
-    std::array::from_fn(|index| IoSlice::new(replies.get(index).copied().unwrap_or_default()))
 }
 
 /// The address that a datagram came from.

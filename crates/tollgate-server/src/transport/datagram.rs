@@ -94,11 +94,10 @@ impl<D: DatagramDoor> Datagrams<D> {
                     match received {
                         Ok(()) => worker.answer().await,
                         Err(_) if is_all => {}
-                        Err(error) => worker.cannot_receive(&error),
-                    }
-                    if !is_all {
-                        // The other doors of this worker have their turn, however many wait.
-                        yield_now().await;
+                        Err(error) => {
+                            worker.cannot_receive(&error);
+                            yield_now().await;
+                        }
                     }
                 }
             }
@@ -119,29 +118,36 @@ impl<D: DatagramDoor> Worker<D> {
     /// Answers what was received, a batch at a time.
     async fn answer(&mut self) {
         let Self { desk, socket, receiver, waiting } = self;
-        let mut datagrams = receiver.datagrams().peekable();
-        while datagrams.peek().is_some() {
+        let mut datagrams = receiver.datagrams();
+        loop {
             let mut requests: [&[u8]; BATCH] = [&[]; BATCH];
             let mut sources: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
             let (mut count, mut ignored) = (0, 0);
             for (request, source) in datagrams.by_ref().take(BATCH) {
-                if desk.datagrams.may_ask(source.as_ref()) {
-                    (requests[count], sources[count]) = (request, source);
+                if desk.datagrams.may_ask(source) {
+                    (requests[count], sources[count]) = (request, source.copied());
                     count += 1;
                 } else {
                     ignored += 1;
                 }
             }
+            let taken = count + ignored;
+            if taken == 0 {
+                return;
+            }
             let (requests, sources) = (&requests[..count], &mut sources[..count]);
+            let ignored = u64::try_from(ignored).unwrap_or(u64::MAX);
             let counts = Counts { ignored, ..Counts::default() };
             if desk.datagrams.door.waits() {
                 desk.answer_later(socket, requests, sources, counts, waiting).await;
             } else {
                 desk.answer(socket, requests, sources, counts).await;
             }
-            if datagrams.peek().is_some() {
-                yield_now().await;
+            if taken < BATCH {
+                return;
             }
+            // The other doors of this worker have their turn, however many datagrams wait.
+            yield_now().await;
         }
     }
 
@@ -205,7 +211,10 @@ impl<D: DatagramDoor> Desk<D> {
         let mut replies: [&[u8]; BATCH] = [&[]; BATCH];
         let mut count = 0;
         for (index, reply) in self.replies.iter().enumerate().filter(|(_, it)| !it.is_empty()) {
-            (replies[count], sources[count]) = (reply, sources[index]);
+            replies[count] = reply;
+            if count < index {
+                sources[count] = sources[index];
+            }
             count += 1;
         }
         let lost = send(&mut self.sender, socket, &replies[..count], &sources[..count]).await;

@@ -98,7 +98,8 @@ fn junk_and_what_is_too_long_are_ignored_and_those_beside_them_answered() {
 
 #[test]
 fn many_that_were_sent_as_one_wait_for_each_other_and_others_are_answered_between_them() {
-    const ROUNDS: usize = 20;
+    // The system holds some two hundred answers for a client that does not read them yet.
+    const ROUNDS: usize = 3;
     let time = StandingTime::at_secs(1000);
     let server = start(&settings(), Arc::clone(&time) as _);
     let client = connect(&server);

@@ -16,6 +16,7 @@ mod http_live;
 mod http_pipeline;
 mod http_tls;
 mod overrides;
+mod polling;
 mod reload;
 mod resp;
 mod segments;

@@ -98,7 +98,7 @@ impl Server {
         for index in 0..opening.workers {
             let http = listeners.next().map(|listener| (http.clone(), listener));
             let (doors, when_open) = oneshot::channel();
-            worker::start(index, http, when_open, street.clone(), done.clone())
+            worker::start(index, settings.poll, http, when_open, street.clone(), done.clone())
                 .map_err(StartError::Thread)?;
             waiting.push(doors);
         }

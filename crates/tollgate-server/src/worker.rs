@@ -2,7 +2,9 @@
 
 use std::io;
 use std::net::{TcpListener, UdpSocket};
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use tokio::runtime;
 use tokio::sync::oneshot;
@@ -10,6 +12,7 @@ use tokio::task::{JoinSet, LocalSet};
 use tollgate_protocol::{bucket, resp, throttr, udp};
 
 use crate::http::Http;
+use crate::polling::polling;
 use crate::transport::{Datagrams, Streams, Street};
 
 /// What a worker serves besides HTTP.
@@ -22,9 +25,10 @@ pub(crate) struct Doors {
 }
 
 /// Starts a worker, which serves HTTP at once and the other doors when they come, and says on `done`
-/// when it has ended.
+/// when it has ended. With `poll`, it looks that long for more requests before it sleeps.
 pub(crate) fn start(
     index: usize,
+    poll: Option<Duration>,
     http: Option<(Http, TcpListener)>,
     doors: oneshot::Receiver<Doors>,
     street: Street,
@@ -32,7 +36,13 @@ pub(crate) fn start(
 ) -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name(format!("worker {index}")).spawn(move || {
-        let served = LocalSet::new().block_on(&runtime, serve(index, http, doors, street));
+        let time = Arc::clone(&street.time);
+        let tasks = LocalSet::new();
+        let serving = tasks.run_until(serve(index, http, doors, street));
+        let served = match poll {
+            Some(length) => runtime.block_on(polling(serving, length.into(), || time.now())),
+            None => runtime.block_on(serving),
+        };
         if let Err(error) = served {
             tracing::error!(worker = index, %error, "the worker cannot use its sockets");
         }

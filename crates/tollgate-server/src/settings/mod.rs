@@ -48,6 +48,8 @@ pub struct Settings {
     pub state_every: Duration,
     /// How many threads answer; one per core if nothing is said.
     pub workers: Option<NonZeroUsize>,
+    /// How long a thread looks for more requests before it sleeps.
+    pub poll: Option<Duration>,
     /// How many bytes all buckets may take.
     pub memory: usize,
     /// How long the server may take to stop.
@@ -227,6 +229,7 @@ impl Default for Settings {
             state: None,
             state_every: Duration::from_secs(1),
             workers: None,
+            poll: None,
             memory: 256 << 20,
             drain: Duration::from_secs(10),
             watch: Some(Duration::from_secs(1)),

@@ -28,6 +28,8 @@ const BODY_MIN: usize = 4 << 10;
 
 /// The longest that a decision may wait.
 const STORE_TIMEOUT_MAX: Duration = Duration::from_secs(10);
+/// The longest that a thread looks for requests before it sleeps: looking takes all of a core.
+const POLL_MAX: Duration = Duration::from_millis(10);
 
 /// One setting.
 #[derive(Clone, Copy, Debug)]
@@ -224,6 +226,8 @@ settings! {
         => |s, text| value::length(text).map(|it| s.state_every = it);
     "workers" "workers" "WORKERS" "N|auto" "How many threads answer"
         => |s, text| value::number_or_auto(text, WORKERS_MAX).map(|it| s.workers = it);
+    "poll" "poll" "POLL" "DURATION|off" "How long a thread looks for more requests before it sleeps"
+        => |s, text| value::poll(text, POLL_MAX).map(|it| s.poll = it);
     "memory" "memory" "MEMORY" "SIZE" "How much memory all buckets may take"
         => |s, text| value::size(text, MEMORY_MIN, MEMORY_MAX).map(|it| s.memory = it);
     "drain" "drain" "DRAIN" "DURATION" "How long the server may take to stop"

@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::time::Duration;
 
 use tollgate::limits::Source;
 
@@ -86,6 +87,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("state", "state"),
     ("state_every", "5s"),
     ("workers", "3"),
+    ("poll", "50us"),
     ("memory", "1GiB"),
     ("drain", "1s"),
     ("watch", "off"),
@@ -148,6 +150,15 @@ fn a_mapped_network_is_the_ipv4_network() {
 fn nothing_is_done_without_a_pause() {
     for text in ["state_every: 1ns", "watch: 9ms", "bucket: {stall: 0s}", "throttr: {idle: 1us}"] {
         assert!(parse(text).unwrap_err().contains("at least 10ms"), "{text}");
+    }
+}
+
+#[test]
+fn looking_for_requests_has_a_bound() {
+    assert_eq!(parse("poll: 50us").unwrap().poll, Some(Duration::from_micros(50)));
+    assert_eq!(parse("poll: off").unwrap().poll, None);
+    for text in ["poll: 0s", "poll: 999ns", "poll: 11ms", "poll: on", "poll: 50"] {
+        assert!(parse(text).unwrap_err().contains("from 1us to 10ms"), "{text}");
     }
 }
 

@@ -114,6 +114,8 @@ pub struct ValueError {
 const LENGTH_MIN: Duration = Duration::from_millis(10);
 /// The shortest wait for an answer.
 const WAIT_MIN: Duration = Duration::from_millis(1);
+/// The shortest look for requests.
+const POLL_MIN: Duration = Duration::from_micros(1);
 const EXPECTED_LENGTH: &str = "a duration such as 500ms, 10s or 1h, at least 10ms";
 
 type Parsed<T> = Result<T, ValueError>;
@@ -146,6 +148,18 @@ pub(super) fn wait(text: &str, max: Duration) -> Parsed<Duration> {
     match parsed.filter(|wait| (WAIT_MIN..=max).contains(wait)) {
         Some(wait) => Ok(wait),
         None => refuse(format!("a duration from 1ms to {}s, such as 25ms", max.as_secs())),
+    }
+}
+
+/// How long something is looked for before sleeping.
+pub(super) fn poll(text: &str, max: Duration) -> Parsed<Option<Duration>> {
+    let parsed = parse_duration(text).ok().map(Duration::from);
+    match (text, parsed.filter(|length| (POLL_MIN..=max).contains(length))) {
+        ("off", _) => Ok(None),
+        (_, Some(length)) => Ok(Some(length)),
+        _ => {
+            refuse(format!("a duration from 1us to {}ms, such as 50us; or `off`", max.as_millis()))
+        }
     }
 }
 

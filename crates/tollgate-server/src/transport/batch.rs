@@ -1,45 +1,87 @@
-//! Many datagrams in one system call.
+//! Many datagrams in one system call, and several of the same length as one.
+//!
+//! The system takes datagrams of the same length, the last of which may be shorter, as one that it
+//! cuts where it has to (`UDP_SEGMENT`), and hands over several as one to who takes them
+//! (`UDP_GRO`). They then pass through the system once. Whoever is at the other end sees no difference.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
+use nix::cmsg_space;
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg};
+use nix::sys::socket::sockopt::UdpGroSegment;
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, SockaddrStorage,
+    recvmmsg, sendmmsg, setsockopt,
+};
 
-/// How many datagrams are received or sent at once.
+/// How many datagrams are received or sent at once, and how many can be sent as one.
 pub const BATCH: usize = 64;
 
 /// The targets of datagrams that all go where their socket is connected to.
 pub const CONNECTED: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
 
+/// How many bytes several datagrams can have that are received as one.
+const JOINED_BYTES_MAX: usize = 64 << 10;
+/// How many they can have to be sent as one: what fits a packet of IPv4.
+const JOINABLE_BYTES_MAX: usize = 65_507;
+
 /// Room for a batch of datagrams.
 pub struct Receiver {
     headers: MultiHeaders<SockaddrStorage>,
+    /// Whether one that is received may be several.
+    is_joined: bool,
     bytes: Vec<u8>,
-    datagram_bytes: usize,
-    lengths: [usize; BATCH],
-    sources: [Option<SockaddrStorage>; BATCH],
+    room_bytes: usize,
+    received: [Received; BATCH],
     count: usize,
+}
+
+/// What is in one of the rooms.
+#[derive(Clone, Copy, Default)]
+struct Received {
+    bytes: usize,
+    /// How many bytes each datagram in it has; the last may have less.
+    each: usize,
+    source: Option<SockaddrStorage>,
 }
 
 impl Receiver {
     /// Room for datagrams of up to `datagram_bytes`; of longer ones so many bytes are received.
     pub fn new(datagram_bytes: usize) -> Self {
-        Self {
-            headers: MultiHeaders::preallocate(BATCH, None),
-            bytes: vec![0; BATCH * datagram_bytes],
-            datagram_bytes,
-            lengths: [0; BATCH],
-            sources: [None; BATCH],
-            count: 0,
+        Self::with(MultiHeaders::preallocate(BATCH, None), false, datagram_bytes)
+    }
+
+    /// The same for a socket whose datagrams may come as one, if the system knows how.
+    pub fn joining(socket: &impl AsFd, datagram_bytes: usize) -> Self {
+        match join(socket) {
+            Ok(()) => Self::joined(),
+            Err(_) => Self::new(datagram_bytes),
         }
     }
 
-    /// Receives what has arrived, up to a batch. Fails if nothing has.
+    /// Room for datagrams of any length, from sockets that were told to [`join`] them.
+    pub fn joined() -> Self {
+        Self::with(headers_of_joined(), true, JOINED_BYTES_MAX)
+    }
+
+    fn with(headers: MultiHeaders<SockaddrStorage>, is_joined: bool, room_bytes: usize) -> Self {
+        let bytes = vec![0; BATCH * room_bytes];
+        let received = [Received::default(); BATCH];
+        Self { headers, is_joined, bytes, room_bytes, received, count: 0 }
+    }
+
+    /// Receives what has arrived, up to a batch, or more if several came as one. Fails if nothing
+    /// has.
     pub fn receive(&mut self, socket: &impl AsRawFd) -> Result<(), Errno> {
         self.count = 0;
-        let mut rooms = self.bytes.chunks_exact_mut(self.datagram_bytes);
+        if self.is_joined {
+            // The system leaves in them how much of the room for what it tells was taken, and
+            // nobody gives it back.
+            self.headers = headers_of_joined();
+        }
+        let mut rooms = self.bytes.chunks_exact_mut(self.room_bytes);
         let mut slices: [[IoSliceMut<'_>; 1]; BATCH] =
             std::array::from_fn(|_| [IoSliceMut::new(rooms.next().unwrap_or_default())]);
         let received = recvmmsg(
@@ -50,35 +92,130 @@ impl Receiver {
             None,
         )?;
         for message in received {
-            self.lengths[self.count] = message.bytes;
-            self.sources[self.count] = message.address;
+            let each = each(&message).unwrap_or(self.room_bytes);
+            self.received[self.count] =
+                Received { bytes: message.bytes, each, source: message.address };
             self.count += 1;
         }
         Ok(())
     }
 
-    /// What was received, and from whom.
-    pub fn datagrams(&self) -> impl Iterator<Item = (&[u8], Option<SockaddrStorage>)> {
-        let rooms = self.bytes.chunks_exact(self.datagram_bytes);
-        let received = self.lengths.iter().zip(&self.sources).take(self.count);
-        rooms.zip(received).map(|(room, (length, source))| (&room[..*length], *source))
+    /// Whether there may be more than what was received.
+    pub fn is_full(&self) -> bool {
+        self.count == BATCH
     }
+
+    /// What was received, and from whom.
+    pub fn datagrams(&self) -> impl Iterator<Item = (&[u8], Option<&SockaddrStorage>)> {
+        let rooms = self.bytes.chunks_exact(self.room_bytes);
+        rooms.zip(&self.received[..self.count]).flat_map(|(room, it)| {
+            let Received { bytes, each, ref source } = *it;
+            // An empty one is one too.
+            let count = bytes.div_ceil(each).max(1);
+            (0..count).map(move |index| {
+                let begin = index * each;
+                (&room[begin..bytes.min(begin + each)], source.as_ref())
+            })
+        })
+    }
+}
+
+/// Has the system hand over datagrams as one that came as one. Refuses if it does not know how.
+pub fn join(socket: &impl AsFd) -> Result<(), Errno> {
+    setsockopt(socket, UdpGroSegment, &true)
+}
+
+fn headers_of_joined() -> MultiHeaders<SockaddrStorage> {
+    MultiHeaders::preallocate(BATCH, Some(cmsg_space!(i32)))
+}
+
+/// How many bytes each datagram has, if several were received as one.
+fn each(message: &RecvMsg<'_, '_, SockaddrStorage>) -> Option<usize> {
+    message.cmsgs().ok()?.find_map(|told| match told {
+        ControlMessageOwned::UdpGroSegments(bytes) => {
+            usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
+        }
+        _ => None,
+    })
 }
 
 /// What is to be sent in one call.
 pub struct Sender {
     headers: MultiHeaders<SockaddrStorage>,
+    /// With room to tell how long each is of those that are sent as one.
+    joined: MultiHeaders<SockaddrStorage>,
+    joined_max: usize,
+    /// What is sent as one, in one piece: the system takes longer over many.
+    bytes: Vec<u8>,
 }
 
 impl Sender {
-    /// Room for a batch.
-    #[expect(clippy::new_without_default, reason = "an empty sender is nobody's default")]
-    pub fn new() -> Self {
-        Self { headers: MultiHeaders::preallocate(BATCH, None) }
+    /// Room for a batch, of which up to `joined_max` are sent as one.
+    pub fn new(joined_max: usize) -> Self {
+        Self {
+            headers: MultiHeaders::preallocate(BATCH, None),
+            joined: MultiHeaders::preallocate(1, Some(cmsg_space!(u16))),
+            joined_max: joined_max.min(BATCH),
+            bytes: Vec::new(),
+        }
     }
 
     /// Sends up to a batch, each reply to its target. Returns how many were sent.
     pub fn send(
+        &mut self,
+        socket: &impl AsRawFd,
+        replies: &[&[u8]],
+        targets: &[Option<SockaddrStorage>],
+    ) -> Result<usize, Errno> {
+        let joinable = self.joinable(replies, targets);
+        if joinable > 1 {
+            match self.send_joined(socket, &replies[..joinable], targets) {
+                // It knows not how, or they are too long for the way: then each for itself.
+                Err(error) if error != Errno::EAGAIN => {}
+                sent => return sent.map(|()| joinable),
+            }
+            return self.send_each(socket, &replies[..joinable], targets);
+        }
+        let is_alone = |at: &usize| self.joinable(&replies[*at..], &targets[*at..]) == 1;
+        let alone = 1 + (1..replies.len()).take_while(is_alone).count();
+        self.send_each(socket, &replies[..alone.min(replies.len())], targets)
+    }
+
+    /// How many of them, from the first, can be sent as one.
+    fn joinable(&self, replies: &[&[u8]], targets: &[Option<SockaddrStorage>]) -> usize {
+        let (Some(first), Some(target)) = (replies.first(), targets.first()) else { return 0 };
+        let most = self.joined_max.min(JOINABLE_BYTES_MAX / first.len().max(1)).max(1);
+        let others = replies.iter().zip(targets).take(most).skip(1);
+        let fit = others.take_while(|(it, to)| it.len() <= first.len() && *to == target);
+        // Whoever is shorter is the last.
+        let mut count = 1;
+        for (reply, _) in fit {
+            count += 1;
+            if reply.len() < first.len() {
+                break;
+            }
+        }
+        count
+    }
+
+    fn send_joined(
+        &mut self,
+        socket: &impl AsRawFd,
+        replies: &[&[u8]],
+        targets: &[Option<SockaddrStorage>],
+    ) -> Result<(), Errno> {
+        let each = replies.first().map_or(0, |reply| reply.len());
+        let each = u16::try_from(each).map_err(|_| Errno::EMSGSIZE)?;
+        self.bytes.clear();
+        replies.iter().for_each(|reply| self.bytes.extend_from_slice(reply));
+        let slices = [[IoSlice::new(&self.bytes)]];
+        let told = [ControlMessage::UdpGsoSegments(&each)];
+        let flags = MsgFlags::MSG_DONTWAIT;
+        sendmmsg(socket.as_raw_fd(), &mut self.joined, &slices, &targets[..1], told, flags)?;
+        Ok(())
+    }
+
+    fn send_each(
         &mut self,
         socket: &impl AsRawFd,
         replies: &[&[u8]],

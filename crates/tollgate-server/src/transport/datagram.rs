@@ -70,7 +70,7 @@ impl<D: DatagramDoor> Datagrams<D> {
     /// `LocalSet`.
     pub(crate) async fn serve(self, socket: UdpSocket, street: Street, index: usize) {
         // A byte more than there may be, so that a longer datagram is seen to be one.
-        let receiver = Receiver::new(D::REQUEST_BYTES_MAX + 1);
+        let receiver = Receiver::joining(&socket, D::REQUEST_BYTES_MAX + 1);
         let draining = street.clone();
         let mut draining = pin!(draining.draining());
         let socket = Rc::new(socket);
@@ -82,16 +82,23 @@ impl<D: DatagramDoor> Datagrams<D> {
                 biased;
                 () = &mut draining => break,
                 ready = socket.readable() => {
-                    let batch = ready.and_then(|()| {
-                        socket.try_io(Interest::READABLE, || Ok(worker.receiver.receive(&socket)?))
-                    });
-                    match batch {
-                        Ok(()) => worker.answer().await,
-                        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                        Err(error) => worker.cannot_receive(&error),
+                    let received = ready.and_then(|()| Ok(worker.receiver.receive(&socket)?));
+                    let is_all = match &received {
+                        Ok(()) => !worker.receiver.is_full(),
+                        Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+                    };
+                    if is_all {
+                        // The system says when there is more; asking it would be in vain.
+                        clear_readiness(&socket, Interest::READABLE);
                     }
-                    // The other doors of this worker have their turn, however many datagrams wait.
-                    yield_now().await;
+                    match received {
+                        Ok(()) => worker.answer().await,
+                        Err(_) if is_all => {}
+                        Err(error) => {
+                            worker.cannot_receive(&error);
+                            yield_now().await;
+                        }
+                    }
                 }
             }
         }
@@ -108,37 +115,40 @@ impl<D: DatagramDoor> Datagrams<D> {
 }
 
 impl<D: DatagramDoor> Worker<D> {
-    /// Answers the batch that was received, or has it answered while others are received.
+    /// Answers what was received, a batch at a time.
     async fn answer(&mut self) {
-        let mut requests: [&[u8]; BATCH] = [&[]; BATCH];
-        let mut sources: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
-        let (mut count, mut ignored) = (0, 0);
-        for (request, source) in self.receiver.datagrams() {
-            if self.desk.datagrams.may_ask(source.as_ref()) {
-                (requests[count], sources[count]) = (request, source);
-                count += 1;
-            } else {
-                ignored += 1;
+        let Self { desk, socket, receiver, waiting } = self;
+        let mut datagrams = receiver.datagrams();
+        loop {
+            let mut requests: [&[u8]; BATCH] = [&[]; BATCH];
+            let mut sources: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
+            let (mut count, mut ignored) = (0, 0);
+            for (request, source) in datagrams.by_ref().take(BATCH) {
+                if desk.datagrams.may_ask(source) {
+                    (requests[count], sources[count]) = (request, source.copied());
+                    count += 1;
+                } else {
+                    ignored += 1;
+                }
             }
+            let taken = count + ignored;
+            if taken == 0 {
+                return;
+            }
+            let (requests, sources) = (&requests[..count], &mut sources[..count]);
+            let ignored = u64::try_from(ignored).unwrap_or(u64::MAX);
+            let counts = Counts { ignored, ..Counts::default() };
+            if desk.datagrams.door.waits() {
+                desk.answer_later(socket, requests, sources, counts, waiting).await;
+            } else {
+                desk.answer(socket, requests, sources, counts).await;
+            }
+            if taken < BATCH {
+                return;
+            }
+            // The other doors of this worker have their turn, however many datagrams wait.
+            yield_now().await;
         }
-        let (requests, sources) = (&requests[..count], &mut sources[..count]);
-        let counts = Counts { ignored, ..Counts::default() };
-        if !self.desk.datagrams.door.waits() {
-            return self.desk.answer(&self.socket, requests, sources, counts).await;
-        }
-        let requests: Vec<Vec<u8>> = requests.iter().map(|request| request.to_vec()).collect();
-        let mut sources = sources.to_vec();
-        let Desk { datagrams, street, index, .. } = &self.desk;
-        let mut desk = Desk::new(datagrams.clone(), street.clone(), *index);
-        let socket = Rc::clone(&self.socket);
-        if self.waiting.len() >= WAITING_BATCHES_MAX {
-            self.waiting.join_next().await;
-        }
-        self.waiting.spawn_local(async move {
-            let requests: Vec<&[u8]> = requests.iter().map(Vec::as_slice).collect();
-            desk.answer(&socket, &requests, &mut sources, counts).await;
-        });
-        while self.waiting.try_join_next().is_some() {}
     }
 
     fn cannot_receive(&self, error: &std::io::Error) {
@@ -148,7 +158,31 @@ impl<D: DatagramDoor> Worker<D> {
 
 impl<D: DatagramDoor> Desk<D> {
     fn new(datagrams: Datagrams<D>, street: Street, index: usize) -> Self {
-        Self { datagrams, street, index, sender: Sender::new(), replies: Replies::default() }
+        Self { datagrams, street, index, sender: Sender::new(BATCH), replies: Replies::default() }
+    }
+
+    /// Has the batch answered while others are received.
+    async fn answer_later(
+        &self,
+        socket: &Rc<UdpSocket>,
+        requests: &[&[u8]],
+        sources: &[Option<SockaddrStorage>],
+        counts: Counts,
+        waiting: &mut JoinSet<()>,
+    ) {
+        let requests: Vec<Vec<u8>> = requests.iter().map(|request| request.to_vec()).collect();
+        let mut sources = sources.to_vec();
+        let Self { datagrams, street, index, .. } = self;
+        let mut desk = Self::new(datagrams.clone(), street.clone(), *index);
+        let socket = Rc::clone(socket);
+        if waiting.len() >= WAITING_BATCHES_MAX {
+            waiting.join_next().await;
+        }
+        waiting.spawn_local(async move {
+            let requests: Vec<&[u8]> = requests.iter().map(Vec::as_slice).collect();
+            desk.answer(&socket, &requests, &mut sources, counts).await;
+        });
+        while waiting.try_join_next().is_some() {}
     }
 
     async fn answer(
@@ -177,7 +211,10 @@ impl<D: DatagramDoor> Desk<D> {
         let mut replies: [&[u8]; BATCH] = [&[]; BATCH];
         let mut count = 0;
         for (index, reply) in self.replies.iter().enumerate().filter(|(_, it)| !it.is_empty()) {
-            (replies[count], sources[count]) = (reply, sources[index]);
+            replies[count] = reply;
+            if count < index {
+                sources[count] = sources[index];
+            }
             count += 1;
         }
         let lost = send(&mut self.sender, socket, &replies[..count], &sources[..count]).await;
@@ -213,10 +250,8 @@ async fn send(
                 if socket.writable().await.is_err() {
                     return lost + replies.len();
                 }
-                // Asking the runtime clears what it believes; the next call finds out.
-                let _ = socket.try_io(Interest::WRITABLE, || {
-                    Err::<(), _>(std::io::ErrorKind::WouldBlock.into())
-                });
+                // The next call finds out.
+                clear_readiness(socket, Interest::WRITABLE);
                 0
             }
             // The first of them cannot be sent, whatever the reason: it may be that nobody is
@@ -229,4 +264,9 @@ async fn send(
         (replies, targets) = (&replies[done..], &targets[done..]);
     }
     lost
+}
+
+/// Has the runtime forget what it believes of the socket until the system says it again.
+fn clear_readiness(socket: &UdpSocket, interest: Interest) {
+    let _ = socket.try_io(interest, || Err::<(), _>(std::io::ErrorKind::WouldBlock.into()));
 }

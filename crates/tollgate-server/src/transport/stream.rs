@@ -128,10 +128,12 @@ impl<D: StreamDoor> Worker<D> {
                 ready = stream.readable() => {
                     ready.map_err(|_| Ended::Gone)?;
                     match self.step(stream, guest, &mut session, Hear::Told).await? {
-                        Step::Went { now, .. } => {
+                        Step::Went { now, bytes } => {
                             heard_at = now;
                             // Whoever sends without a pause leaves the others their turn.
-                            yield_now().await;
+                            if self.is_full(bytes) {
+                                yield_now().await;
+                            }
                         }
                         Step::Nothing => {}
                         Step::Close => break,
@@ -274,10 +276,21 @@ impl<D: StreamDoor> Worker<D> {
             Hear::Nothing => Ok(0),
         };
         match read {
-            Ok(read) => Ok(Some(then(&input[..read]))),
+            Ok(read) => {
+                if matches!(hear, Hear::Told) && read < input.len() {
+                    // The system says when there is more; asking it would be in vain.
+                    clear_readiness(stream);
+                }
+                Ok(Some(then(&input[..read])))
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(_) => Err(Ended::Gone),
         }
+    }
+
+    /// Whether there may be more than so many bytes, which were read.
+    fn is_full(&self, bytes: usize) -> bool {
+        bytes >= self.input.borrow().len()
     }
 
     /// The client is slow: its replies wait, and its requests are not read, for a while.

@@ -21,6 +21,8 @@ use crate::client::wire::Request;
 pub(crate) use super::command::RawCommand;
 use super::help::{BUCKET_HELP, HTTP_HELP, RESP_HELP, THROTTR_HELP, UDP_HELP};
 
+/// How many datagrams can be sent as one: what the system takes.
+const SEGMENTS_MAX: u64 = 64;
 /// How many connections a run can open.
 const CONNECTIONS_MAX: u64 = 10_000;
 /// How many requests one connection can have in flight.
@@ -91,6 +93,9 @@ pub(crate) struct RawTarget {
     /// The server's process, to tell how much of a processor a request takes
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
+    /// Look for answers all the time instead of sleeping until one comes
+    #[arg(long)]
+    spin: bool,
 }
 
 /// How a run is made and told.
@@ -121,6 +126,10 @@ pub(crate) struct RawUdp {
     /// What to ask about
     #[arg(long, value_name = "TEXT", default_value = "ws ip=10.0.0.{key}")]
     key: String,
+    /// How many requests of a connection are sent as one datagram, which the system cuts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=SEGMENTS_MAX))]
+    segments: u64,
 }
 
 #[derive(Debug, Args)]
@@ -225,7 +234,10 @@ impl<M: Args> RawDoor<M> {
     /// What is asked of whom, and what else was said. Refuses what does not go together.
     pub(crate) fn resolve(self) -> Result<(Target, Vec<Step>, M), BenchError> {
         match self {
-            Self::Udp(raw) => raw.resolve(|raw| Ok((raw.server, Door::Udp { key: raw.key }))),
+            Self::Udp(raw) => raw.resolve(|RawUdp { server, key, segments }| {
+                let segments = usize::try_from(segments).unwrap_or(1);
+                Ok((server, Door::Udp { key, segments }))
+            }),
             Self::Bucket(raw) => raw.resolve(|RawBucket { server, name, cost }| {
                 Ok((server, Door::Bucket { name: name.as_str().to_owned(), cost }))
             }),
@@ -247,13 +259,13 @@ impl<D: Args, M: Args> RawLoad<D, M> {
         door: impl FnOnce(D) -> Result<(Server, Door), BenchError>,
     ) -> Result<(Target, Vec<Step>, M), BenchError> {
         let (server, door) = door(self.door)?;
-        let RawTarget { patience, connections, depth, rate, keys, spread, pid } = self.target;
+        let RawTarget { patience, connections, depth, rate, keys, spread, pid, spin } = self.target;
         let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let connections = count(connections);
         let steps = steps(&depth.into_iter().map(count).collect::<Vec<_>>(), &rate)?;
         let depth = steps.iter().map(|step| step.depth).max().unwrap_or(1);
         let timeout = patience.timeout;
-        let target = Target { door, server, timeout, connections, keys, spread, pid };
+        let target = Target { door, server, timeout, connections, keys, spread, pid, spin };
         if connections.saturating_mul(depth) > UNDERWAY_MAX {
             let words =
                 format!("{connections} connections with {depth} requests each are too many");

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tollgate::Moment;
-use tollgate_server::batch::{BATCH, CONNECTED, Receiver, Sender};
+use tollgate_server::batch::{BATCH, CONNECTED, Receiver, Sender, join};
 
 use super::stage::Asker;
 use super::wire::udp::UdpWire;
@@ -17,8 +17,13 @@ use crate::client::{Failure, Server};
 /// How long an answer can be, in bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 11;
 
-/// A socket that only hears this address; and if nobody listens there, it may be told.
-pub(crate) async fn open(server: &Server, to: SocketAddr) -> Result<UdpSocket, Failure> {
+/// A socket that only hears this address; and if nobody listens there, it may be told. With several
+/// `segments`, it takes answers that come as one.
+pub(crate) async fn open(
+    server: &Server,
+    to: SocketAddr,
+    segments: usize,
+) -> Result<UdpSocket, Failure> {
     let any: SocketAddr = match to {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -26,6 +31,10 @@ pub(crate) async fn open(server: &Server, to: SocketAddr) -> Result<UdpSocket, F
     let failed = |source| Failure::Connect { server: server.clone(), source };
     let socket = UdpSocket::bind(any).await.map_err(failed)?;
     socket.connect(to).await.map_err(failed)?;
+    if segments > 1 {
+        // If the system cannot, each answer comes for itself.
+        let _ = join(&socket);
+    }
     Ok(socket)
 }
 
@@ -36,8 +45,13 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    pub(crate) fn new() -> Self {
-        Self { receiver: Receiver::new(ANSWER_BYTES_MAX), sender: Sender::new() }
+    /// Up to `segments` datagrams are sent as one.
+    pub(crate) fn new(segments: usize) -> Self {
+        let receiver = match segments {
+            1 => Receiver::new(ANSWER_BYTES_MAX),
+            _ => Receiver::joined(),
+        };
+        Self { receiver, sender: Sender::new(segments) }
     }
 }
 

@@ -37,6 +37,7 @@ keys it counts. A datagram that is not answered within --timeout is lost; nobody
 
 EXAMPLES
   tollgate bench udp --connections 4 --depth 64
+  tollgate bench udp --connections 4 --depth 64 --segments 16
   tollgate bench udp --server '[::1]:2000' --key 'ws global' --keys 1 --rate 20000"
 );
 

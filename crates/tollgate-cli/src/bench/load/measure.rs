@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::task::{JoinSet, LocalSet};
 use tollgate::{Clock, Nanos};
+use tollgate_server::polling;
 
 use super::conductor::Conductor;
 use super::cpu::Cpu;
@@ -18,7 +19,7 @@ use super::record::{DECISIONS_MAX, Record};
 use super::stage::{Asker, Line, Stage};
 use super::stream::Caller;
 use super::tally::{Tally, Window};
-use super::target::{Step, Target};
+use super::target::{Door, Step, Target};
 use crate::client::Failure;
 
 /// What is measured, and for how long.
@@ -56,7 +57,14 @@ impl Run<'_> {
         let runtime = runtime.map_err(BenchError::Runtime)?;
         // Names are looked up once, and before anything is measured.
         let addresses: Rc<[SocketAddr]> = self.target.server.addresses()?.into();
-        LocalSet::new().block_on(&runtime, self.go(&addresses, live))
+        let tasks = LocalSet::new();
+        let going = tasks.run_until(self.go(&addresses, live));
+        if self.target.spin {
+            let clock = Clock::start();
+            // Longer than any run.
+            return runtime.block_on(polling(going, Nanos::from_secs(u64::MAX), || clock.now()));
+        }
+        runtime.block_on(going)
     }
 
     async fn go(
@@ -165,7 +173,11 @@ fn start(
             }
         }
         Opened::Datagrams(sockets, wire) => {
-            let batches = Rc::new(RefCell::new(Batches::new()));
+            let segments = match stage.target.door {
+                Door::Udp { segments, .. } => segments,
+                _ => 1,
+            };
+            let batches = Rc::new(RefCell::new(Batches::new(segments)));
             for (asker, socket) in askers.zip(sockets) {
                 tasks.spawn_local(Poster::new(asker, &wire, &batches).run(socket));
             }

@@ -34,12 +34,14 @@ pub(crate) enum Opened {
 impl Target {
     /// Opens every connection, after one request was answered by more than an error.
     pub(crate) async fn open(&self, addresses: &[SocketAddr]) -> Result<Opened, BenchError> {
-        let Door::Udp { key } = &self.door else { return self.open_streams(addresses).await };
+        let Door::Udp { key, segments } = &self.door else {
+            return self.open_streams(addresses).await;
+        };
         let wire = UdpWire::new(self.template(), key);
         let address = self.answering(addresses, &wire).await?;
         let mut sockets = Vec::with_capacity(self.connections);
         for _ in 0..self.connections {
-            sockets.push(datagram::open(&self.server, address).await?);
+            sockets.push(datagram::open(&self.server, address, *segments).await?);
         }
         Ok(Opened::Datagrams(sockets, Rc::new(wire)))
     }
@@ -152,7 +154,7 @@ impl Target {
         let (server, timeout) = (self.server.clone(), self.timeout);
         let mut failure = Failure::Silent { server, timeout };
         for address in addresses {
-            let socket = datagram::open(&self.server, *address).await?;
+            let socket = datagram::open(&self.server, *address, 1).await?;
             for number in 0..FIRST_DATAGRAMS {
                 match tokio::time::timeout(timeout.into(), ask(&socket, wire, number)).await {
                     Ok(Ok(answer)) => {

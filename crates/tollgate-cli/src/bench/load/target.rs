@@ -21,6 +21,8 @@ pub(crate) struct Target {
     pub(crate) spread: Spread,
     /// The server's process, if its use of the processor is to be told.
     pub(crate) pid: Option<u32>,
+    /// Whether answers are looked for all the time, instead of sleeping until one comes.
+    pub(crate) spin: bool,
 }
 
 /// How much is asked at once, or how often.
@@ -33,10 +35,10 @@ pub(crate) struct Step {
     pub(crate) rate: Option<u64>,
 }
 
-/// What is asked, in which protocol.
+/// What is asked, in which protocol; and of datagrams, how many may be sent as one.
 #[derive(Clone, Debug)]
 pub(crate) enum Door {
-    Udp { key: String },
+    Udp { key: String, segments: usize },
     Bucket { name: String, cost: Option<u64> },
     Throttr { insert: Request, consumer: String, resource: String },
     Http { limit: String, id: String, cost: u64, token: Option<SecretText> },
@@ -123,7 +125,7 @@ impl Door {
 impl fmt::Display for Door {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Udp { key } => write!(f, "over_limit {key}"),
+            Self::Udp { key, .. } => write!(f, "over_limit {key}"),
             Self::Bucket { name, cost: None } => write!(f, "get {name}"),
             Self::Bucket { name, cost: Some(cost) } => write!(f, "get {name} {cost}"),
             Self::Throttr { consumer, resource, insert } => {

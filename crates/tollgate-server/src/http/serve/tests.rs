@@ -47,7 +47,7 @@ fn serve(change: impl FnOnce(&mut Http)) -> Closed {
     let (done, is_done) = channel();
     // The other doors never come.
     let (_, doors) = oneshot::channel();
-    worker::start(0, Some((http, listener)), doors, street, done).unwrap();
+    worker::start(0, None, Some((http, listener)), doors, street, done).unwrap();
     Closed { drain, done: is_done, client }
 }
 

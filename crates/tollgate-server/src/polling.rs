@@ -1,0 +1,159 @@
+//! Looking for more work for a while before sleeping.
+//!
+//! A thread that sleeps has to be woken, which can take longer than the work that it is woken for.
+//! Here it is the runtime that would sleep; a future that wants to be polled again at once keeps it
+//! looking at its sockets and timers instead, whatever they belong to.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::task::AtomicWaker;
+use tollgate::{Moment, Nanos};
+
+/// After looking so often in vain, it is only tried now and then,
+const MISSES_MAX: u32 = 4;
+/// which is one of so many times: work may come sooner again.
+const TRY_AGAIN: u32 = 32;
+
+/// Does `work`, and while it waits has the runtime look for what it waits for, for up to `length`
+/// since there was last something to do, as `now` tells. To be given to `block_on`: of a runtime that
+/// has other tasks, it would also keep those awake.
+pub async fn polling<F: Future>(work: F, length: Nanos, now: impl Fn() -> Moment) -> F::Output {
+    let mut work = pin!(work);
+    let bell = Arc::new(Bell { has_rung: AtomicBool::new(true), runtime: AtomicWaker::new() });
+    let waker = Waker::from(Arc::clone(&bell));
+    let mut watch = Watch::new(length, now());
+    poll_fn(|context| {
+        bell.runtime.register(context.waker());
+        if bell.has_rung.swap(false, Ordering::AcqRel) {
+            let work = work.as_mut().poll(&mut Context::from_waker(&waker));
+            if work.is_ready() {
+                return work;
+            }
+            watch.begin(now());
+        }
+        if watch.look(now()) {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Tells the work being woken from the runtime looking again.
+struct Bell {
+    has_rung: AtomicBool,
+    runtime: AtomicWaker,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.has_rung.store(true, Ordering::Release);
+        self.runtime.wake();
+    }
+}
+
+/// Whether to look, and how long.
+struct Watch {
+    length: Nanos,
+    /// When there was last something to do.
+    since: Moment,
+    is_looking: bool,
+    /// How often work came only after sleeping, since it last came while looking.
+    misses: u32,
+}
+
+impl Watch {
+    fn new(length: Nanos, now: Moment) -> Self {
+        Self { length, since: now, is_looking: true, misses: 0 }
+    }
+
+    /// There was something to do until now.
+    fn begin(&mut self, now: Moment) {
+        self.misses = if self.is_looking { 0 } else { self.misses.wrapping_add(1) };
+        self.since = now;
+    }
+
+    /// Whether to look once more. What comes now and then is not looked for each time.
+    fn look(&mut self, now: Moment) -> bool {
+        let is_worth_it = self.misses < MISSES_MAX || self.misses.is_multiple_of(TRY_AGAIN);
+        self.is_looking = is_worth_it && now.since(self.since) < self.length;
+        self.is_looking
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// A runtime that counts how often it is asked to look again.
+    #[derive(Default)]
+    struct Looks(AtomicUsize);
+
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// How often the runtime looked until it slept, for work that comes after each of these pauses;
+    /// a look takes a microsecond, and work no time.
+    fn looks(length: u128, pauses: &[u64]) -> Vec<usize> {
+        let time = Cell::new(0);
+        let now = || Moment::from_nanos(time.get() * 1_000);
+        let heard = RefCell::new(None);
+        let work = poll_fn(|context| {
+            *heard.borrow_mut() = Some(context.waker().clone());
+            Poll::<()>::Pending
+        });
+        let runtime = Arc::new(Looks::default());
+        let waker = Waker::from(Arc::clone(&runtime));
+        let mut polled = pin!(polling(work, Nanos::new(length * 1_000), now));
+        let mut counts = Vec::new();
+        for pause in pauses {
+            let until = time.get() + pause;
+            let mut count = 0;
+            loop {
+                runtime.0.store(0, Ordering::SeqCst);
+                assert!(polled.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                if runtime.0.load(Ordering::SeqCst) == 0 || time.get() >= until {
+                    break;
+                }
+                count += 1;
+                time.set(time.get() + 1);
+            }
+            counts.push(count);
+            time.set(until);
+            heard.take().unwrap().wake();
+        }
+        counts
+    }
+
+    #[test]
+    fn it_looks_for_as_long_as_it_is_told_and_sleeps_if_nothing_comes() {
+        assert_eq!(looks(50, &[1_000]), [50]);
+        assert_eq!(looks(50, &[10, 20, 49, 1_000]), [10, 20, 49, 50]);
+    }
+
+    #[test]
+    fn it_does_not_look_each_time_for_what_comes_too_late_until_it_comes_sooner() {
+        let seldom = [100; 70];
+        let counts = looks(50, &seldom);
+        let looked: Vec<usize> = (0..seldom.len()).filter(|at| counts[*at] > 0).collect();
+        assert_eq!(looked, [0, 1, 2, 3, 32, 64]);
+        let sooner = [[100; 10].as_slice(), &[10; 30]].concat();
+        let counts = looks(50, &sooner);
+        assert!(counts[4..32].iter().all(|looks| *looks == 0), "{counts:?}");
+        assert_eq!(counts[32..], [10; 8]);
+    }
+}

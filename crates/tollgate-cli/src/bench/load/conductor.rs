@@ -46,7 +46,11 @@ impl<'a> Conductor<'a> {
                 self.look(now);
             }
             let next = due.map_or(self.look_at, |due| due.min(self.look_at));
-            wait(next.since(now).into(), due.is_some()).await;
+            if self.stage.target.is_awake {
+                tokio::task::yield_now().await;
+            } else {
+                wait(next.since(now).into(), due.is_some()).await;
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use tokio::net::UdpSocket;
 use tollgate::Moment;
 use tollgate_server::batch::{BATCH, CONNECTED, Receiver, Sender};
 
+use super::segments::{self, Joined};
 use super::stage::Asker;
 use super::wire::udp::UdpWire;
 use crate::client::{Failure, Server};
@@ -32,12 +33,14 @@ pub(crate) async fn open(server: &Server, to: SocketAddr) -> Result<UdpSocket, F
 /// What all sockets send and receive with: many datagrams in one system call.
 pub(crate) struct Batches {
     receiver: Receiver,
+    joined: Joined,
     sender: Sender,
 }
 
 impl Batches {
     pub(crate) fn new() -> Self {
-        Self { receiver: Receiver::new(ANSWER_BYTES_MAX), sender: Sender::new() }
+        let (receiver, joined) = (Receiver::new(ANSWER_BYTES_MAX), Joined::new());
+        Self { receiver, joined, sender: Sender::new() }
     }
 }
 
@@ -51,12 +54,15 @@ pub(crate) struct Poster {
     ends: Vec<usize>,
     /// How many of them are sent.
     sent: usize,
+    /// How many go out as one.
+    segments: usize,
 }
 
 impl Poster {
     pub(crate) fn new(asker: Asker, wire: &Rc<UdpWire>, batches: &Rc<RefCell<Batches>>) -> Self {
         let (wire, batches) = (Rc::clone(wire), Rc::clone(batches));
-        Self { asker, wire, batches, out: Vec::new(), ends: Vec::new(), sent: 0 }
+        let segments = asker.stage.target.door.segments();
+        Self { asker, wire, batches, out: Vec::new(), ends: Vec::new(), sent: 0, segments }
     }
 
     /// Datagrams that are not answered in time are lost, and not waited for. Refuses a server that
@@ -97,19 +103,9 @@ impl Poster {
     /// Sends as much as the system takes now.
     fn send(&mut self, socket: &UdpSocket) -> Result<(), Failure> {
         while self.sent < self.ends.len() {
-            let mut batch: [&[u8]; BATCH] = [&[]; BATCH];
-            let mut count = 0;
-            for (index, room) in (self.sent..self.ends.len()).zip(&mut batch) {
-                let begin = if index == 0 { 0 } else { self.ends[index - 1] };
-                *room = &self.out[begin..self.ends[index]];
-                count += 1;
-            }
-            let mut batches = self.batches.borrow_mut();
             let sent = socket.try_io(Interest::WRITABLE, || {
-                let sent = batches.sender.send(socket, &batch[..count], &CONNECTED[..count]);
-                sent.map_err(io::Error::from)
+                if self.segments > 1 { self.send_joined(socket) } else { self.send_batch(socket) }
             });
-            drop(batches);
             match sent {
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -122,11 +118,41 @@ impl Poster {
         Ok(())
     }
 
+    /// Many in one call. Tells how many.
+    fn send_batch(&self, socket: &UdpSocket) -> io::Result<usize> {
+        let mut batch: [&[u8]; BATCH] = [&[]; BATCH];
+        let mut count = 0;
+        for (index, room) in (self.sent..self.ends.len()).zip(&mut batch) {
+            *room = &self.out[self.begin(index)..self.ends[index]];
+            count += 1;
+        }
+        let mut batches = self.batches.borrow_mut();
+        Ok(batches.sender.send(socket, &batch[..count], &CONNECTED[..count])?)
+    }
+
+    /// Many as one; all are equally long. Tells how many.
+    fn send_joined(&self, socket: &UdpSocket) -> io::Result<usize> {
+        let begin = self.begin(self.sent);
+        let bytes = self.ends[self.sent] - begin;
+        let waiting = self.ends.len() - self.sent;
+        let count = segments::fitting(self.segments, bytes).min(waiting);
+        segments::send(socket, &self.out[begin..begin + count * bytes], bytes)?;
+        Ok(count)
+    }
+
+    fn begin(&self, index: usize) -> usize {
+        if index == 0 { 0 } else { self.ends[index - 1] }
+    }
+
     /// Accounts for every answer that has arrived.
     fn receive(&mut self, socket: &UdpSocket) -> Result<(), Failure> {
         let batches = Rc::clone(&self.batches);
         let mut batches = batches.borrow_mut();
+        let is_joined = self.segments > 1;
         let received = socket.try_io(Interest::READABLE, || {
+            if is_joined {
+                return batches.joined.receive(socket);
+            }
             batches.receiver.receive(socket).map_err(io::Error::from)
         });
         match received {
@@ -135,14 +161,22 @@ impl Poster {
             Err(source) => return self.bear(source),
         }
         let now = self.asker.stage.clock.now();
-        for (datagram, _from) in batches.receiver.datagrams() {
-            let Some((number, answer)) = UdpWire::answer(datagram) else { continue };
-            // It may have come after all, when nobody waited for it any more.
-            if let Some(asked) = self.asker.flight.take(number) {
-                self.asker.account(&asked, now, &answer);
-            }
+        if is_joined {
+            batches.joined.datagrams().for_each(|datagram| self.take(datagram, now));
+        } else {
+            batches.receiver.datagrams().for_each(|(datagram, _from)| self.take(datagram, now));
         }
         Ok(())
+    }
+
+    /// Accounts for one answer, if it is one of ours.
+    fn take(&mut self, datagram: &[u8], now: Moment) {
+        let wire = Rc::clone(&self.wire);
+        let Some((number, answer)) = wire.answer(datagram) else { return };
+        // It may have come after all, when nobody waited for it any more.
+        if let Some(asked) = self.asker.flight.take(number) {
+            self.asker.account(&asked, now, &answer);
+        }
     }
 
     /// A server that has answered may be away for a moment; what it misses is lost.

@@ -28,6 +28,10 @@ pub(crate) enum BenchError {
     Pid { pid: u32, source: io::Error },
     #[error("writing the chart to {}", path.display())]
     Chart { path: PathBuf, source: io::Error },
+    #[error(
+        "having the system join datagrams (a kernel older than 5.0 cannot: do without --segments)"
+    )]
+    Segments(#[source] io::Error),
     #[error("starting the runtime")]
     Runtime(#[source] io::Error),
 }
@@ -41,9 +45,11 @@ impl BenchError {
             Self::Refused { .. } | Self::AllErrors { .. } | Self::NoAnswer { .. } => {
                 Exit::Unreachable
             }
-            Self::Usage(_) | Self::Pid { .. } | Self::Chart { .. } | Self::Runtime(_) => {
-                Exit::Mistake
-            }
+            Self::Usage(_)
+            | Self::Pid { .. }
+            | Self::Chart { .. }
+            | Self::Segments(_)
+            | Self::Runtime(_) => Exit::Mistake,
         }
     }
 }

@@ -13,8 +13,18 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
+/// The benchmark that measures whole programs.
+const ALL: &str = "all";
+
 pub(crate) fn run(name: &str, args: &Args) -> Result<(), Error> {
-    let mut words = vec!["run", "--quiet", "--release", "--locked", "--package", "lab", "--", name];
+    let is_all = args.rest.first().is_some_and(|first| first == ALL);
+    let features: &[&str] = if is_all { &["--features", "peers"] } else { &[] };
+    if is_all {
+        prepare_all()?;
+    }
+    let mut words = vec!["run", "--quiet", "--release", "--locked", "--package", "lab"];
+    words.extend(features);
+    words.extend(["--", name]);
     words.extend(args.rest.iter().map(String::as_str));
     run_command(command("cargo", &words))
 }
@@ -23,4 +33,12 @@ pub(crate) fn run(name: &str, args: &Args) -> Result<(), Error> {
 pub(crate) fn gate(args: &Args) -> Result<(), Error> {
     ensure_program("valgrind", &["--version"], "valgrind")?;
     run("gate", args)
+}
+
+/// Builds `tollgate` as it is shipped, and has the programs that it is measured beside.
+fn prepare_all() -> Result<(), Error> {
+    ensure_program("taskset", &["--version"], "util-linux")?;
+    ensure_program("redis-server", &["--version"], "redis-server")?;
+    ensure_program("redis-benchmark", &["--version"], "redis-tools")?;
+    run_command(command("cargo", &["build", "--release", "--locked", "--package", "tollgate-cli"]))
 }

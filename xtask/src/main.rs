@@ -38,7 +38,7 @@ enum Command {
     Oracle(lab::Args),
     /// Measure the memory of 10 million keys, and of a flood under a cap
     Memory(lab::Args),
-    /// Measure speed: `bench engine`, `udp`, `crowd`, `saved`, `redis` or `tracker`
+    /// Measure speed: `bench all`, `engine`, `udp`, `crowd`, `saved`, `redis` or `tracker`
     Bench(lab::Args),
     /// Count instructions, and compare them with those on record (--update)
     Gate(lab::Args),

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: how fast it is, always as a ratio to something else in the same run.
 
+mod all;
 mod crowd;
 mod engine;
 mod redis;
@@ -11,6 +12,11 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Bench {
+    /// Every door beside a bare echo, and beside the servers and libraries of others
+    All(all::Args),
+    /// Be a server that only echoes
+    #[command(hide = true)]
+    Echo(all::echo::Args),
     /// One decision in process, beside governor's
     Engine(engine::Args),
     /// One datagram through the UDP door, beside the bare store
@@ -27,6 +33,8 @@ pub(crate) enum Bench {
 
 pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     match bench {
+        Bench::All(args) => all::run(args),
+        Bench::Echo(args) => all::echo::run(args),
         Bench::Engine(args) => engine::run(args),
         Bench::Udp(args) => udp::run(args),
         Bench::Crowd(args) => crowd::run(args),

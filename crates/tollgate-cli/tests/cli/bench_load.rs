@@ -1,4 +1,4 @@
-//! `tollgate bench udp|bucket|throttr|http|resp`, at real servers and at some that misbehave.
+//! `tollgate bench udp|bucket|throttr|http|resp|echo-udp|echo-tcp`, at real servers and at some that misbehave.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -292,6 +292,36 @@ fn lost_datagrams_are_counted_and_not_waited_for_for_ever() {
     let report = ran.json().remove(0);
     let (answered, lost) = (count(&report, "requests"), count(&report, "lost"));
     assert!(answered > 0 && lost > 0 && lost < answered, "{report}");
+}
+
+#[test]
+fn echoes_are_measured_as_doors_are() {
+    let address = serve(|mut stream| {
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        while let Some(Ok(line)) = lines.next() {
+            if stream.write_all(&line.as_bytes()[..4]).is_err() {
+                return;
+            }
+        }
+    });
+    let few = ["--bytes", "20", "--answer-bytes", "4", "--depth", "8"];
+    assert_sound(&report("echo-tcp", &address, &few));
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut bytes = [0; 200];
+        while let Ok((length, client)) = socket.recv_from(&mut bytes) {
+            // A client may be gone.
+            let _ = socket.send_to(&bytes[..length], client);
+        }
+    });
+    // The echo sees single datagrams also where many are sent as one.
+    for segments in ["1", "8"] {
+        let few = ["--bytes", "30", "--depth", "8", "--segments", segments];
+        let report = report("echo-udp", &address, &few);
+        assert!(count(&report, "allowed") > 0, "{report}");
+        assert_eq!((count(&report, "denied"), count(&report, "errors")), (0, 0), "{report}");
+    }
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn every_help_text_is_as_it_was_agreed() {
     is_golden("state-export", &["state", "export", "--help"]);
     is_golden("state-import", &["state", "import", "--help"]);
     is_golden("bench", &["bench", "--help"]);
-    for door in ["udp", "bucket", "throttr", "http", "resp", "compare"] {
+    for door in ["udp", "bucket", "throttr", "http", "resp", "echo-udp", "echo-tcp", "compare"] {
         is_golden(&format!("bench-{door}"), &["bench", door, "--help"]);
     }
     is_golden("bench-bucket-trial", &["bench", "bucket-trial", "--help"]);

@@ -1,4 +1,4 @@
-//! The arguments of `tollgate bench udp|bucket|throttr|http|resp` as they are typed.
+//! The arguments of `tollgate bench udp|bucket|throttr|http|resp|echo-udp|echo-tcp` as they are typed.
 
 use std::path::PathBuf;
 
@@ -19,10 +19,12 @@ use crate::client::throttr::Lifetime;
 use crate::client::wire::Request;
 
 pub(crate) use super::command::RawCommand;
-use super::help::{BUCKET_HELP, HTTP_HELP, RESP_HELP, THROTTR_HELP, UDP_HELP};
+use super::help::{
+    BUCKET_HELP, ECHO_TCP_HELP, ECHO_UDP_HELP, HTTP_HELP, RESP_HELP, THROTTR_HELP, UDP_HELP,
+};
 
 /// How many datagrams can be sent as one: what the system takes.
-const SEGMENTS_MAX: u64 = 64;
+const SEGMENTS_MAX: i64 = 64;
 /// How many connections a run can open.
 const CONNECTIONS_MAX: u64 = 10_000;
 /// How many requests one connection can have in flight.
@@ -54,6 +56,12 @@ pub(crate) enum RawDoor<M: Args> {
     /// Measure a server that speaks RESP: Tollgate, Redis and others
     #[command(after_help = RESP_HELP)]
     Resp(RawLoad<RawResp, M>),
+    /// Measure a server that sends datagrams back, as a bound for those that decide
+    #[command(after_help = ECHO_UDP_HELP)]
+    EchoUdp(RawLoad<RawEchoUdp, M>),
+    /// Measure a server that sends bytes back, as a bound for those that decide
+    #[command(after_help = ECHO_TCP_HELP)]
+    EchoTcp(RawLoad<RawEchoTcp, M>),
 }
 
 /// All that is said of one target.
@@ -126,10 +134,45 @@ pub(crate) struct RawUdp {
     /// What to ask about
     #[arg(long, value_name = "TEXT", default_value = "ws ip=10.0.0.{key}")]
     key: String,
+    #[command(flatten)]
+    segments: RawSegments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RawSegments {
     /// How many requests of a connection are sent as one datagram, which the system cuts
     #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=SEGMENTS_MAX))]
-    segments: u64,
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=SEGMENTS_MAX))]
+    segments: u16,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RawEchoUdp {
+    /// Where the server is
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7")]
+    #[arg(value_parser = parse_server::<7>)]
+    server: Server,
+    /// How long a datagram is
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    #[arg(value_parser = clap::value_parser!(u16).range(12..=1400))]
+    bytes: u16,
+    #[command(flatten)]
+    segments: RawSegments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RawEchoTcp {
+    /// Where the server is
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7")]
+    #[arg(value_parser = parse_server::<7>)]
+    server: Server,
+    /// How long a request is
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1400))]
+    bytes: u16,
+    /// How long the answer to one is [default: as the request]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1400))]
+    answer_bytes: Option<u16>,
 }
 
 #[derive(Debug, Args)]
@@ -235,8 +278,15 @@ impl<M: Args> RawDoor<M> {
     pub(crate) fn resolve(self) -> Result<(Target, Vec<Step>, M), BenchError> {
         match self {
             Self::Udp(raw) => raw.resolve(|RawUdp { server, key, segments }| {
-                let segments = usize::try_from(segments).unwrap_or(1);
-                Ok((server, Door::Udp { key, segments }))
+                Ok((server, Door::Udp { key, segments: segments.segments.into() }))
+            }),
+            Self::EchoUdp(raw) => raw.resolve(|RawEchoUdp { server, bytes, segments }| {
+                let segments = segments.segments.into();
+                Ok((server, Door::EchoUdp { bytes: bytes.into(), segments }))
+            }),
+            Self::EchoTcp(raw) => raw.resolve(|RawEchoTcp { server, bytes, answer_bytes }| {
+                let answer_bytes = answer_bytes.unwrap_or(bytes).into();
+                Ok((server, Door::EchoTcp { bytes: bytes.into(), answer_bytes }))
             }),
             Self::Bucket(raw) => raw.resolve(|RawBucket { server, name, cost }| {
                 Ok((server, Door::Bucket { name: name.as_str().to_owned(), cost }))
@@ -271,7 +321,7 @@ impl<D: Args, M: Args> RawLoad<D, M> {
                 format!("{connections} connections with {depth} requests each are too many");
             return Err(BenchError::Usage(format!("{words}: at most {UNDERWAY_MAX} in flight")));
         }
-        if keys > 1 && spread != Spread::One && !target.door.to_string().contains(HOLE) {
+        if keys > 1 && spread != Spread::One && !target.door.has_keys() {
             let words = format!("`{}` is the same for every key", target.door);
             return Err(BenchError::Usage(format!("{words}: write {HOLE} into it, or --keys 1")));
         }

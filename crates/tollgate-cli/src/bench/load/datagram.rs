@@ -150,7 +150,7 @@ impl Poster {
         }
         let now = self.asker.stage.clock.now();
         for (datagram, _from) in batches.receiver.datagrams() {
-            let Some((number, answer)) = UdpWire::answer(datagram) else { continue };
+            let Some((number, answer)) = self.wire.answer(datagram) else { continue };
             // It may have come after all, when nobody waited for it any more.
             if let Some(asked) = self.asker.flight.take(number) {
                 self.asker.account(&asked, now, &answer);

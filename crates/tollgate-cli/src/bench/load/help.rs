@@ -94,3 +94,25 @@ EXAMPLES
   tollgate bench resp --server :6379 --command 'INCR n{key}' --rate 50000
   tollgate bench resp --server :7000 --command 'THROTTLE {key} 99 100 60' --denied 0"
 );
+
+pub(crate) const ECHO_UDP_HELP: &str = after_help!(
+    "\
+Sends datagrams that any echo server sends back. No server that decides can be faster than one that
+only does this, so it is what a UDP rate limiter can be compared with.
+
+EXAMPLES
+  tollgate bench echo-udp --server :7000 --connections 4 --depth 64
+  tollgate bench compare 'udp --connections 4 --depth 64' \\
+      'echo-udp --server :7000 --connections 4 --depth 64'"
+);
+
+pub(crate) const ECHO_TCP_HELP: &str = after_help!(
+    "\
+Sends requests of some bytes, and expects some bytes for each, whatever they are; without
+--answer-bytes as many as were sent, as echo servers do. No server that decides can be faster than one
+that only does this.
+
+EXAMPLES
+  tollgate bench echo-tcp --server :7000 --depth 100
+  tollgate bench compare 'bucket --depth 16' 'echo-tcp --server :7000 --depth 16'"
+);

@@ -19,7 +19,7 @@ use super::record::{DECISIONS_MAX, Record};
 use super::stage::{Asker, Line, Stage};
 use super::stream::Caller;
 use super::tally::{Tally, Window};
-use super::target::{Door, Step, Target};
+use super::target::{Step, Target};
 use crate::client::Failure;
 
 /// What is measured, and for how long.
@@ -173,10 +173,7 @@ fn start(
             }
         }
         Opened::Datagrams(sockets, wire) => {
-            let segments = match stage.target.door {
-                Door::Udp { segments, .. } => segments,
-                _ => 1,
-            };
+            let segments = stage.target.door.segments();
             let batches = Rc::new(RefCell::new(Batches::new(segments)));
             for (asker, socket) in askers.zip(sockets) {
                 tasks.spawn_local(Poster::new(asker, &wire, &batches).run(socket));

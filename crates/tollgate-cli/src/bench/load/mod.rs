@@ -1,4 +1,4 @@
-//! `tollgate bench udp|bucket|throttr|http|resp`: requests at a server, and how it goes.
+//! `tollgate bench udp|bucket|throttr|http|resp|echo-udp|echo-tcp`: requests at a server, and how it goes.
 
 pub(crate) mod args;
 mod chart;

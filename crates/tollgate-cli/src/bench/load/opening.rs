@@ -10,6 +10,7 @@ use super::error::BenchError;
 use super::input::Input;
 use super::target::{Command, Door, Target, Words};
 use super::wire::bucket::BucketWire;
+use super::wire::echo::EchoWire;
 use super::wire::http::{HttpWire, Spend};
 use super::wire::resp::{self, RespWire, Value};
 use super::wire::throttr::ThrottrWire;
@@ -34,14 +35,15 @@ pub(crate) enum Opened {
 impl Target {
     /// Opens every connection, after one request was answered by more than an error.
     pub(crate) async fn open(&self, addresses: &[SocketAddr]) -> Result<Opened, BenchError> {
-        let Door::Udp { key, segments } = &self.door else {
-            return self.open_streams(addresses).await;
+        let wire = match &self.door {
+            Door::Udp { key, .. } => UdpWire::new(self.template(), key),
+            Door::EchoUdp { bytes, .. } => UdpWire::echo(self.template(), *bytes),
+            _ => return self.open_streams(addresses).await,
         };
-        let wire = UdpWire::new(self.template(), key);
         let address = self.answering(addresses, &wire).await?;
         let mut sockets = Vec::with_capacity(self.connections);
         for _ in 0..self.connections {
-            sockets.push(datagram::open(&self.server, address, *segments).await?);
+            sockets.push(datagram::open(&self.server, address, self.door.segments()).await?);
         }
         Ok(Opened::Datagrams(sockets, Rc::new(wire)))
     }
@@ -61,7 +63,10 @@ impl Target {
     async fn wire(&self, stream: &mut TcpStream) -> Result<Rc<dyn Wire>, BenchError> {
         let empty = self.template();
         Ok(match &self.door {
-            Door::Udp { .. } => unreachable!("datagrams have no stream"),
+            Door::Udp { .. } | Door::EchoUdp { .. } => unreachable!("datagrams have no stream"),
+            Door::EchoTcp { bytes, answer_bytes } => {
+                Rc::new(EchoWire::new(empty, *bytes, *answer_bytes))
+            }
             Door::Bucket { name, cost } => Rc::new(BucketWire::new(empty, name, *cost)),
             Door::Throttr { insert, consumer, resource } => {
                 let wire = ThrottrWire::new(empty, insert, consumer, resource);
@@ -158,7 +163,7 @@ impl Target {
             for number in 0..FIRST_DATAGRAMS {
                 match tokio::time::timeout(timeout.into(), ask(&socket, wire, number)).await {
                     Ok(Ok(answer)) => {
-                        let words = UdpWire::answer(&answer).map(|(_, answer)| answer);
+                        let words = wire.answer(&answer).map(|(_, answer)| answer);
                         self.verdict(&words.unwrap_or(Answer::Error(&answer)))?;
                         return Ok(*address);
                     }

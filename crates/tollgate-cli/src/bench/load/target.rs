@@ -6,7 +6,7 @@ use tollgate::Nanos;
 use tollgate_server::settings::SecretText;
 
 use super::keys::Spread;
-use super::wire::template::Template;
+use super::wire::template::{HOLE, Template};
 use crate::client::Server;
 use crate::client::wire::Request;
 
@@ -39,6 +39,8 @@ pub(crate) struct Step {
 #[derive(Clone, Debug)]
 pub(crate) enum Door {
     Udp { key: String, segments: usize },
+    EchoUdp { bytes: usize, segments: usize },
+    EchoTcp { bytes: usize, answer_bytes: usize },
     Bucket { name: String, cost: Option<u64> },
     Throttr { insert: Request, consumer: String, resource: String },
     Http { limit: String, id: String, cost: u64, token: Option<SecretText> },
@@ -90,6 +92,8 @@ impl Door {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Udp { .. } => "udp",
+            Self::EchoUdp { .. } => "echo-udp",
+            Self::EchoTcp { .. } => "echo-tcp",
             Self::Bucket { .. } => "bucket",
             Self::Throttr { .. } => "throttr",
             Self::Http { .. } => "http",
@@ -101,6 +105,7 @@ impl Door {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Udp { .. } => "a UDP rate limiter",
+            Self::EchoUdp { .. } | Self::EchoTcp { .. } => "an echo server",
             Self::Bucket { .. } => "a token-bucket server",
             Self::Throttr { .. } => "a Throttr server",
             Self::Http { .. } => "an HTTP door",
@@ -108,10 +113,25 @@ impl Door {
         }
     }
 
+    /// Whether requests for one key are none for another.
+    pub(crate) fn has_keys(&self) -> bool {
+        // To an echo all are alike, so that it does nothing else.
+        let is_echo = matches!(self, Self::EchoUdp { .. } | Self::EchoTcp { .. });
+        is_echo || self.to_string().contains(HOLE)
+    }
+
+    /// How many datagrams the system is given at once, to be cut where they go out.
+    pub(crate) fn segments(&self) -> usize {
+        match self {
+            Self::Udp { segments, .. } | Self::EchoUdp { segments, .. } => *segments,
+            _ => 1,
+        }
+    }
+
     /// How many tokens each request asks for.
     pub(crate) fn cost(&self) -> u64 {
         match self {
-            Self::Udp { .. } => 1,
+            Self::Udp { .. } | Self::EchoUdp { .. } | Self::EchoTcp { .. } => 1,
             Self::Bucket { cost, .. } => cost.unwrap_or(1),
             Self::Throttr { insert: Request::Insert { usage, .. }, .. } => *usage,
             Self::Throttr { .. } => 0,
@@ -126,6 +146,10 @@ impl fmt::Display for Door {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Udp { key, .. } => write!(f, "over_limit {key}"),
+            Self::EchoUdp { bytes, .. } => write!(f, "{bytes} bytes"),
+            Self::EchoTcp { bytes, answer_bytes } => {
+                write!(f, "{bytes} bytes, {answer_bytes} back")
+            }
             Self::Bucket { name, cost: None } => write!(f, "get {name}"),
             Self::Bucket { name, cost: Some(cost) } => write!(f, "get {name} {cost}"),
             Self::Throttr { consumer, resource, insert } => {

@@ -76,7 +76,7 @@ impl RawJudge {
         let text = |text: &str| target.template().text(text);
         let cost = target.door.cost();
         Ok(match &target.door {
-            Door::Udp { key } => {
+            Door::Udp { key, .. } => {
                 let limits = self.limits(self.judge_limits.as_deref())?;
                 let rules = read_or("rules", file, &udp::STARTER)?;
                 let rules = Rules::parse(&rules.source(), &limits)?;
@@ -99,6 +99,11 @@ impl RawJudge {
                 let [burst, count, secs] = *rule;
                 let terms = Terms { burst, count, period_ns: secs.saturating_mul(1_000_000_000) };
                 Law::Carried(Rule::Tokens { terms, cost }, text(key))
+            }
+            Door::EchoUdp { .. } | Door::EchoTcp { .. } => {
+                return Err(BenchError::Usage(
+                    "an echo decides nothing that could be judged".into(),
+                ));
             }
             Door::Resp(_) => {
                 let words = "nobody knows how it decides: judge cl-throttle, throttle or evalsha";

@@ -1,6 +1,7 @@
 //! What is sent to each kind of server, and what its answers mean. No socket, no clock.
 
 pub(crate) mod bucket;
+pub(crate) mod echo;
 pub(crate) mod http;
 pub(crate) mod resp;
 pub(crate) mod template;

@@ -46,6 +46,11 @@ impl Template {
         text.len() - holes * HOLE.len() + holes * self.digits
     }
 
+    /// How many bytes the request has.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Appends the request for `key`.
     pub(crate) fn write(&self, key: u64, out: &mut Vec<u8>) {
         let start = out.len();

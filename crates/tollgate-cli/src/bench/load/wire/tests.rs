@@ -2,6 +2,7 @@
 //! waited for or refused.
 
 use super::bucket::BucketWire;
+use super::echo::EchoWire;
 use super::http::{HttpWire, Spend};
 use super::resp::RespWire;
 use super::template::Template;
@@ -92,12 +93,48 @@ fn an_id_that_is_too_long_for_throttr_is_refused() {
 
 #[test]
 fn a_datagram_says_which_request_it_answers() {
-    let answer = UdpWire::answer;
+    let wire = UdpWire::new(keys(), "ws {key}");
+    let answer = |datagram: &'static [u8]| wire.answer(datagram);
     assert_eq!(answer(b"000000000007 ok N 0.0 1.0 1"), Some((7, Answer::Allowed)));
     assert_eq!(answer(b"000000000008 ok Y 9.0 1.0 1"), Some((8, Answer::Denied)));
     assert_eq!(answer(b"000000000009 pong"), Some((9, Answer::Error(b"pong"))));
     for strange in [&b""[..], b"7 ok N 0.0 1.0 1", b"000000000007", b"00000000000x ok N 0"] {
         assert_eq!(answer(strange), None);
+    }
+}
+
+#[test]
+fn an_echo_of_a_datagram_has_its_number_and_its_length() {
+    let wire = UdpWire::echo(keys(), 16);
+    let mut out = Vec::new();
+    wire.ask(7, 42, &mut out);
+    assert_eq!(out, b"000000000007....");
+    assert_eq!(wire.answer(&out), Some((7, Answer::Allowed)));
+    assert_eq!(wire.answer(&out[..15]), Some((7, Answer::Error(&out[..15]))));
+    assert_eq!(wire.answer(b"pong"), None);
+}
+
+#[test]
+fn an_echo_has_as_many_bytes_as_were_agreed_whatever_they_are() {
+    assert_eq!(asked(&EchoWire::new(keys(), 4, 2)), r"...\n");
+    assert_eq!(asked(&EchoWire::new(keys(), 1, 2)), r"\n");
+    let mut random = Random::new(7);
+    let mut number = |max: u64| usize::try_from(1 + random.below(max)).unwrap();
+    for _ in 0..1_000 {
+        let (bytes, count) = (number(40), number(20));
+        let wire = EchoWire::new(keys(), 40, bytes);
+        let (mut waiting, mut left, mut answers) = (Vec::new(), bytes * count, 0);
+        while left > 0 {
+            let read = number(60).min(left);
+            left -= read;
+            waiting.extend(std::iter::repeat_n(b'x', read));
+            while let Some((answer, length)) = wire.answer(&waiting).unwrap() {
+                assert_eq!((answer, length), (Answer::Allowed, bytes));
+                waiting.drain(..length);
+                answers += 1;
+            }
+        }
+        assert_eq!((answers, waiting.len()), (count, 0));
     }
 }
 

@@ -1,0 +1,403 @@
+//! What is measured beside what, and what it has to show.
+
+use std::fmt;
+
+use super::super::Failure;
+use super::goal::{Bound, Metric};
+use super::servers::{BURST, COUNT, Kind, LIMIT, PERIOD_SECS};
+use Bound::{Any, AtLeast, AtMost};
+use Metric::{Cpu, P50, PerCpu, Rate};
+
+/// The script that `tollgate bench resp --command evalsha` uses too.
+const SCRIPT: &str = include_str!("../../../../../crates/tollgate-cli/src/bench/load/script.lua");
+
+/// The names of the doors, as `--only` takes them.
+pub(super) const DOORS: [&str; 5] = ["udp", "bucket", "throttr", "resp", "http"];
+
+/// What is measured in turns, and what is made of it.
+pub(super) struct Group {
+    pub(super) door: &'static str,
+    pub(super) load: String,
+    pub(super) contenders: Vec<Contender>,
+    pub(super) comparisons: Vec<Comparison>,
+}
+
+/// One server under one load.
+pub(super) struct Contender {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) load: Load,
+}
+
+pub(super) enum Load {
+    /// By `tollgate bench`, with these words behind the door.
+    Bench { door: &'static str, keys: u64, words: Vec<String> },
+    /// By `redis-benchmark`, over 50 connections.
+    Redis { depth: u32, keys: u64, command: Command },
+}
+
+/// Two of the contenders, by their names.
+pub(super) struct Comparison {
+    pub(super) ours: &'static str,
+    pub(super) theirs: &'static str,
+    pub(super) metric: Metric,
+    pub(super) bound: Bound,
+}
+
+/// What Redis' own tool asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Command {
+    ClThrottle,
+    Throttle,
+    Get,
+    EvalSha,
+    /// The same words mean something else to throttlecrab.
+    Throttlecrab,
+}
+
+/// How many keys there are, usually and at most.
+#[derive(Clone, Copy)]
+pub(super) struct Keys {
+    pub(super) usual: u64,
+    pub(super) most: u64,
+    pub(super) most_name: &'static str,
+}
+
+/// As many as the goals are about.
+pub(super) const KEYS: Keys =
+    Keys { usual: 1_000_000, most: 10_000_000, most_name: "10 million keys" };
+/// For a quick look.
+pub(super) const KEYS_QUICK: Keys =
+    Keys { usual: 100_000, most: 2_000_000, most_name: "2 million keys" };
+
+/// Many datagrams as one.
+const SEGMENTS: [&str; 6] = ["--connections", "4", "--depth", "64", "--segments", "64"];
+
+/// As few as fit in any cache.
+const FEW: u64 = 1_000;
+
+/// Everything, in the order of the table.
+pub(super) fn all(keys: Keys) -> Vec<Group> {
+    let mut groups = vec![udp(keys), segments(keys)];
+    groups.extend(["udp", "bucket", "throttr"].map(|door| latency(door, keys)));
+    groups.extend(["bucket", "throttr"].map(|door| shallow(door, keys)));
+    groups.extend(["bucket", "throttr"].map(|door| deep(door, keys)));
+    let goals = [(1, 1.0, 1.5), (16, 1.1, 10.0), (100, 2.0, 25.0)];
+    groups.extend(goals.map(|(depth, get, script)| resp(depth, get, script, keys)));
+    groups.push(http(keys));
+    groups.extend(DOORS.map(|door| spread(door, keys)));
+    groups
+}
+
+fn udp(keys: Keys) -> Group {
+    let shape = ["--connections", "4", "--depth", "64"];
+    Group {
+        door: "udp",
+        load: "4 sockets, 64 in flight on each".into(),
+        contenders: vec![
+            ask("udp", Kind::Tollgate, keys.usual, &shape).named("tollgate"),
+            echo(Kind::EchoUdp, &shape).named("bare recvmmsg/sendmmsg"),
+        ],
+        comparisons: vec![compare("tollgate", "bare recvmmsg/sendmmsg", Rate, AtLeast(0.9))],
+    }
+}
+
+fn segments(keys: Keys) -> Group {
+    Group {
+        door: "udp",
+        load: "the same, sent as segments (GSO)".into(),
+        contenders: vec![
+            ask("udp", Kind::Tollgate, keys.usual, &SEGMENTS).named("tollgate"),
+            echo(Kind::EchoSegments, &SEGMENTS).named("bare GRO/GSO"),
+        ],
+        comparisons: vec![compare("tollgate", "bare GRO/GSO", Rate, AtLeast(0.5))],
+    }
+}
+
+fn latency(door: &'static str, keys: Keys) -> Group {
+    // Waking up the client takes longer than a decision, and would be counted with it.
+    let shape = ["--connections", "1", "--depth", "1", "--spin"];
+    Group {
+        door,
+        load: "1 connection, 1 in flight".into(),
+        contenders: vec![
+            ask(door, Kind::Tollgate, keys.usual, &shape).named("tollgate"),
+            echo(bare(door), &shape).named("bare echo"),
+            ask(door, Kind::Polling, keys.usual, &shape).named("tollgate --poll 50us"),
+        ],
+        comparisons: vec![
+            compare("tollgate", "bare echo", P50, AtMost(1.3)),
+            compare("tollgate --poll 50us", "tollgate", Rate, AtLeast(5.0)),
+        ],
+    }
+}
+
+fn shallow(door: &'static str, keys: Keys) -> Group {
+    let shape = ["--connections", "50", "--depth", "1"];
+    Group {
+        door,
+        load: "50 connections, depth 1".into(),
+        contenders: vec![
+            ask(door, Kind::Tollgate, keys.usual, &shape).named("tollgate"),
+            echo(bare(door), &shape).named("bare tokio echo"),
+        ],
+        comparisons: vec![compare("tollgate", "bare tokio echo", Rate, AtLeast(0.9))],
+    }
+}
+
+/// The client is busier than our server here, so it is the server's processor time that counts.
+fn deep(door: &'static str, keys: Keys) -> Group {
+    let shape = ["--connections", "50", "--depth", "100"];
+    let (redis, crab) =
+        (keyed("user"), format!("THROTTLE user{{key}} {BURST} {COUNT} {PERIOD_SECS}"));
+    let (burst, count, period) = (BURST.to_string(), COUNT.to_string(), format!("{PERIOD_SECS}s"));
+    let script = ["--command", "evalsha", "--key", &redis, "--burst", &burst, "--count", &count];
+    let script = [&script[..], &["--period", &period], &shape].concat();
+    let crab = [&["--command", crab.as_str(), "--denied", "0"][..], &shape].concat();
+    Group {
+        door,
+        load: "50 connections, depth 100".into(),
+        contenders: vec![
+            ask(door, Kind::Tollgate, keys.usual, &shape).named("tollgate"),
+            echo(bare(door), &shape).named("bare tokio echo"),
+            words("resp", Kind::Redis, keys.usual, &script).named("redis EVALSHA GCRA"),
+            words("resp", Kind::Throttlecrab, keys.usual, &crab).named("throttlecrab"),
+        ],
+        comparisons: vec![
+            compare("tollgate", "bare tokio echo", Cpu, AtMost(2.0)),
+            compare("tollgate", "redis EVALSHA GCRA", PerCpu, AtLeast(50.0)),
+            compare("tollgate", "throttlecrab", PerCpu, AtLeast(50.0)),
+        ],
+    }
+}
+
+fn resp(depth: u32, get: f64, script: f64, keys: Keys) -> Group {
+    let load = |command| Load::Redis { depth, keys: keys.usual, command };
+    let contender = |name, kind, command| Contender { name, kind, load: load(command) };
+    let mut comparisons = Vec::new();
+    for ours in ["CL.THROTTLE", "THROTTLE"] {
+        comparisons.push(compare(ours, "redis GET", Rate, AtLeast(get)));
+        comparisons.push(compare(ours, "redis EVALSHA GCRA", Rate, AtLeast(script)));
+        comparisons.push(compare(ours, "throttlecrab", Rate, Any));
+    }
+    Group {
+        door: "resp",
+        load: format!("redis-benchmark, 50 connections, depth {depth}"),
+        contenders: vec![
+            contender("CL.THROTTLE", Kind::Tollgate, Command::ClThrottle),
+            contender("THROTTLE", Kind::Tollgate, Command::Throttle),
+            // First, so that what is read is there.
+            contender("redis EVALSHA GCRA", Kind::Redis, Command::EvalSha),
+            contender("redis GET", Kind::Redis, Command::Get),
+            contender("throttlecrab", Kind::Throttlecrab, Command::Throttlecrab),
+        ],
+        comparisons,
+    }
+}
+
+fn http(keys: Keys) -> Group {
+    let [one, many] = ["1", "16"].map(|depth| ["--connections", "50", "--depth", depth]);
+    Group {
+        door: "http",
+        load: "50 connections".into(),
+        contenders: vec![
+            ask("http", Kind::Tollgate, keys.usual, &one).named("depth 1"),
+            ask("http", Kind::EchoHttp, keys.usual, &one).named("bare hyper, depth 1"),
+            ask("http", Kind::Tollgate, keys.usual, &many).named("depth 16"),
+            ask("http", Kind::EchoHttp, keys.usual, &many).named("bare hyper, depth 16"),
+        ],
+        comparisons: vec![
+            compare("depth 1", "bare hyper, depth 1", Rate, AtLeast(0.8)),
+            compare("depth 16", "bare hyper, depth 16", Rate, AtLeast(0.8)),
+            // One that stalled would be slower.
+            compare("depth 16", "depth 1", Rate, AtLeast(1.0)),
+        ],
+    }
+}
+
+fn spread(door: &'static str, keys: Keys) -> Group {
+    let shape = match door {
+        "udp" => ["--connections", "4", "--depth", "64"],
+        _ => ["--connections", "50", "--depth", "16"],
+    };
+    let hot = [&shape[..], &["--spread", "one"]].concat();
+    Group {
+        door,
+        load: format!("{} connections, depth {}", shape[1], shape[3]),
+        contenders: vec![
+            ask(door, Kind::Tollgate, FEW, &shape).named("1 thousand keys"),
+            ask(door, Kind::Tollgate, 1_000_000, &shape).named("1 million keys"),
+            ask(door, Kind::Tollgate, keys.most, &shape).named(keys.most_name),
+            ask(door, Kind::Tollgate, FEW, &hot).named("one hot key"),
+        ],
+        comparisons: vec![
+            compare("1 million keys", "1 thousand keys", Rate, AtLeast(0.75)),
+            compare(keys.most_name, "1 thousand keys", Rate, AtLeast(0.75)),
+            compare("one hot key", "1 thousand keys", Rate, AtLeast(0.6)),
+        ],
+    }
+}
+
+/// What carries a door's bytes and decides nothing.
+fn bare(door: &str) -> Kind {
+    match door {
+        "udp" => Kind::EchoUdp,
+        "bucket" => Kind::EchoBucket,
+        _ => Kind::EchoThrottr,
+    }
+}
+
+fn compare(ours: &'static str, theirs: &'static str, metric: Metric, bound: Bound) -> Comparison {
+    Comparison { ours, theirs, metric, bound }
+}
+
+/// A door is asked for keys of one kind, so that all doors with named limits have the same ones.
+pub(super) fn ask(door: &'static str, kind: Kind, keys: u64, shape: &[&str]) -> Contender {
+    let user = keyed("user");
+    let (address, bucket) = (keyed("ws ip=1.1.1."), format!("{LIMIT}:{user}"));
+    let what: &[&str] = match door {
+        "udp" => &["--key", &address],
+        "bucket" => &["--name", &bucket],
+        "throttr" => &["--consumer", &user, "--quota", "1000000000", "--ttl", "24h"],
+        "http" => &["--limit", LIMIT, "--id", &user],
+        _ => &["--command", "throttle", "--limit", LIMIT, "--key", &user],
+    };
+    words(door, kind, keys, &[what, shape].concat())
+}
+
+fn keyed(before: &str) -> String {
+    format!("{before}{{key}}")
+}
+
+fn words(door: &'static str, kind: Kind, keys: u64, words: &[&str]) -> Contender {
+    let mut words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+    words.extend(["--keys".to_owned(), keys.to_string()]);
+    Contender { name: "", kind, load: Load::Bench { door, keys, words } }
+}
+
+/// Datagrams are as long as those of the usual keys.
+fn echo(kind: Kind, shape: &[&str]) -> Contender {
+    let (door, bytes) = match kind.bytes() {
+        None => ("echo-udp", vec!["--bytes", "42"]),
+        Some([bytes, answer]) => ("echo-tcp", vec!["--bytes", bytes, "--answer-bytes", answer]),
+    };
+    words(door, kind, 1, &[&bytes, shape].concat())
+}
+
+impl Contender {
+    fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// What has the server know the same keys soonest.
+    pub(super) fn filler(&self) -> Self {
+        let deep = ["--connections", "50", "--depth", "100"];
+        match (&self.load, self.kind) {
+            (Load::Bench { door, keys, .. }, Kind::Tollgate | Kind::Polling) => match *door {
+                "udp" => ask("udp", self.kind, *keys, &SEGMENTS),
+                "throttr" => ask("throttr", self.kind, *keys, &deep),
+                // All that name a limit share its buckets.
+                _ => ask("bucket", self.kind, *keys, &deep),
+            },
+            (Load::Bench { door, keys, words }, kind) => {
+                let load = Load::Bench { door, keys: *keys, words: words.clone() };
+                Self { name: "", kind, load }
+            }
+            (&Load::Redis { keys, command, .. }, kind) => {
+                let command = if command == Command::Get { Command::EvalSha } else { command };
+                Self { name: "", kind, load: Load::Redis { depth: 100, keys, command } }
+            }
+        }
+    }
+
+    pub(super) fn door(&self) -> &'static str {
+        match self.load {
+            Load::Bench { door, .. } => door,
+            Load::Redis { .. } => "resp",
+        }
+    }
+
+    pub(super) fn words(&self) -> &[String] {
+        match &self.load {
+            Load::Bench { words, .. } => words,
+            Load::Redis { .. } => &[],
+        }
+    }
+
+    /// How many keys it has to know before it is measured.
+    #[expect(clippy::cast_precision_loss, reason = "ten million at most")]
+    pub(super) fn keys(&self) -> f64 {
+        match self.load {
+            Load::Bench { keys, .. } | Load::Redis { keys, .. } => keys as f64,
+        }
+    }
+}
+
+/// What is sent to whom.
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.load {
+            Load::Bench { door, words, .. } => {
+                write!(f, "{:?} {door} {}", self.kind, words.join(" "))
+            }
+            Load::Redis { keys, command, .. } => write!(f, "{:?} {command} {keys}", self.kind),
+        }
+    }
+}
+
+impl Command {
+    /// As the tool takes them. The script is given to the server at this address first.
+    pub(super) fn words(self, address: &str) -> Result<Vec<String>, Failure> {
+        let text = match self {
+            Self::EvalSha => {
+                let client = redis::Client::open(format!("redis://{address}"))?;
+                let mut load = redis::cmd("SCRIPT");
+                let load = load.arg("LOAD").arg(SCRIPT);
+                let digest: String = load.query(&mut client.get_connection()?)?;
+                format!("EVALSHA {digest} 1 key:__rand_int__ {BURST} {COUNT} {PERIOD_SECS} 1")
+            }
+            other => other.to_string(),
+        };
+        Ok(text.split(' ').map(str::to_owned).collect())
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, rule) = ("key:__rand_int__", format!("{COUNT} {PERIOD_SECS}"));
+        match self {
+            Self::ClThrottle => write!(f, "CL.THROTTLE {key} {} {rule} 1", BURST - 1),
+            Self::Throttle => write!(f, "THROTTLE {LIMIT} {key} 1"),
+            Self::Get => write!(f, "GET {key}"),
+            Self::EvalSha => f.write_str("EVALSHA"),
+            Self::Throttlecrab => write!(f, "THROTTLE {key} {BURST} {rule}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_comparison_names_contenders_that_are_there() {
+        for group in all(KEYS).into_iter().chain(all(KEYS_QUICK)) {
+            let names: Vec<_> = group.contenders.iter().map(|contender| contender.name).collect();
+            for Comparison { ours, theirs, .. } in &group.comparisons {
+                assert!(names.contains(ours) && names.contains(theirs), "{names:?}");
+            }
+            assert!(DOORS.contains(&group.door), "{}", group.door);
+        }
+    }
+
+    #[test]
+    fn echoes_have_the_bytes_of_the_usual_keys() {
+        let usual = 6;
+        let bucket = "get \r\n".len() + LIMIT.len() + ":user".len() + usual;
+        let throttr = 26 + 2 + "user/bench".len() + usual;
+        let bytes = |kind: Kind| kind.bytes().unwrap()[0].parse::<usize>().unwrap();
+        assert_eq!(bytes(Kind::EchoBucket), bucket);
+        assert_eq!(bytes(Kind::EchoThrottr), throttr);
+        assert_eq!("000000000000 over_limit ws ip=1.1.1.".len() + usual, 42);
+    }
+}

@@ -1,0 +1,225 @@
+//! Servers that decide nothing: what a door could do at most.
+//!
+//! Each is a process of its own and one thread, says where it listens as `tollgate serve` does, and
+//! goes on until it is killed.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::io::{IoSlice, IoSliceMut, Write as _};
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd as _;
+use std::rc::Rc;
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg,
+    recvmsg, sendmmsg, sendmsg, setsockopt, sockopt,
+};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{LocalSet, spawn_local};
+
+use super::super::Failure;
+
+const HERE: &str = "127.0.0.1:0";
+/// How many datagrams are taken and sent at once.
+const BATCH: usize = 64;
+/// The longest datagram, alone and joined, in bytes.
+const DATAGRAM_BYTES: usize = 2_048;
+const JOINED_BYTES: usize = 1 << 16;
+/// How much is read from a stream at once, in bytes.
+const READ_BYTES: usize = 64 << 10;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(clap::Subcommand)]
+enum Kind {
+    /// Datagrams, many in one system call
+    Udp,
+    /// Datagrams that come joined and go so
+    Segments,
+    /// Bytes over TCP: so many for so many
+    Tcp {
+        #[arg(long)]
+        bytes: usize,
+        #[arg(long)]
+        answer_bytes: usize,
+    },
+    /// One answer to every HTTP request
+    Http {
+        #[arg(long)]
+        body: String,
+    },
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match &args.kind {
+        Kind::Udp => datagrams(),
+        Kind::Segments => segments(),
+        Kind::Tcp { bytes, answer_bytes } => {
+            let (bytes, answer_bytes) = ((*bytes).max(1), *answer_bytes);
+            accept(move |stream| stream_echo(stream, bytes, answer_bytes))
+        }
+        Kind::Http { body } => {
+            let body = Bytes::from(body.clone());
+            accept(move |stream| http_constant(stream, body.clone()))
+        }
+    }
+}
+
+fn say(address: impl std::fmt::Display) -> Result<(), Failure> {
+    let mut out = std::io::stdout();
+    writeln!(out, "listening echo {address}")?;
+    Ok(out.flush()?)
+}
+
+/// Blocks until something is there, takes all of it, and sends it back.
+fn datagrams() -> Result<(), Failure> {
+    let socket = UdpSocket::bind(HERE)?;
+    say(socket.local_addr()?)?;
+    let fd = socket.as_raw_fd();
+    let mut bytes = vec![0; BATCH * DATAGRAM_BYTES];
+    let mut incoming = MultiHeaders::<SockaddrStorage>::preallocate(BATCH, None);
+    let mut outgoing = MultiHeaders::<SockaddrStorage>::preallocate(BATCH, None);
+    let mut lengths = [0; BATCH];
+    let mut sources = [None; BATCH];
+    loop {
+        let mut count = 0;
+        let mut rooms = bytes.chunks_exact_mut(DATAGRAM_BYTES);
+        let mut slices: [[IoSliceMut<'_>; 1]; BATCH] =
+            std::array::from_fn(|_| [IoSliceMut::new(rooms.next().unwrap_or_default())]);
+        let wait = MsgFlags::MSG_WAITFORONE;
+        for message in recvmmsg(fd, &mut incoming, slices.iter_mut(), wait, None)? {
+            (lengths[count], sources[count]) = (message.bytes, message.address);
+            count += 1;
+        }
+        let received = |at: usize| &bytes[at * DATAGRAM_BYTES..][..lengths[at]];
+        let slices: [[IoSlice<'_>; 1]; BATCH] =
+            std::array::from_fn(|at| [IoSlice::new(received(at))]);
+        let mut sent = 0;
+        while sent < count {
+            let (slices, to) = (&slices[sent..count], &sources[sent..count]);
+            sent += sendmmsg(fd, &mut outgoing, slices, to, [], MsgFlags::empty())?.count();
+        }
+    }
+}
+
+/// The same with datagrams that the kernel leaves joined.
+fn segments() -> Result<(), Failure> {
+    let socket = UdpSocket::bind(HERE)?;
+    setsockopt(&socket, sockopt::UdpGroSegment, &true)?;
+    say(socket.local_addr()?)?;
+    let fd = socket.as_raw_fd();
+    let mut bytes = vec![0; JOINED_BYTES];
+    let mut control = nix::cmsg_space!(i32);
+    loop {
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let none = MsgFlags::empty();
+        let received = recvmsg::<SockaddrStorage>(fd, &mut slices, Some(&mut control), none)?;
+        let each = received.cmsgs()?.find_map(|control| match control {
+            ControlMessageOwned::UdpGroSegments(each) => u16::try_from(each).ok(),
+            _ => None,
+        });
+        let (length, from) = (received.bytes, received.address);
+        let slices = [IoSlice::new(&bytes[..length])];
+        let each = each.filter(|each| usize::from(*each) < length);
+        let cut = each.as_ref().map(ControlMessage::UdpGsoSegments);
+        sendmsg(fd, &slices, cut.as_slice(), none, from.as_ref())?;
+    }
+}
+
+/// Serves every connection in a task of its own, on this thread.
+fn accept<F>(serve: impl Fn(TcpStream) -> F + 'static) -> Result<(), Failure>
+where
+    F: Future<Output = Result<(), Failure>> + 'static,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, async {
+        let listener = TcpListener::bind(HERE).await?;
+        say(listener.local_addr()?)?;
+        loop {
+            let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            // A client that goes away ends its connection, and nothing else.
+            spawn_local(serve(stream));
+        }
+    })
+}
+
+thread_local! {
+    /// One for all connections, as only one reads at a time.
+    static ROOM: Rc<RefCell<Vec<u8>>> = Rc::new(RefCell::new(vec![0; READ_BYTES]));
+}
+
+async fn stream_echo(stream: TcpStream, bytes: usize, answer_bytes: usize) -> Result<(), Failure> {
+    let (mut stream, room) = (stream, ROOM.with(Rc::clone));
+    let answers = vec![b'1'; (READ_BYTES / bytes + 1) * answer_bytes];
+    let mut rest = 0;
+    loop {
+        stream.readable().await?;
+        let read = stream.try_read(&mut room.borrow_mut());
+        let length = match read {
+            Ok(0) => return Ok(()),
+            Ok(length) => length,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let (count, left) = whole(rest, length, bytes);
+        rest = left;
+        stream.write_all(&answers[..count * answer_bytes]).await?;
+    }
+}
+
+/// How many requests of so many bytes are complete, and how much of another is there.
+fn whole(rest: usize, length: usize, bytes: usize) -> (usize, usize) {
+    ((rest + length) / bytes, (rest + length) % bytes)
+}
+
+/// What hyper costs if nothing else does.
+async fn http_constant(stream: TcpStream, body: Bytes) -> Result<(), Failure> {
+    let answer = |request: Request<Incoming>| {
+        let body = body.clone();
+        async move {
+            // Whoever answers has read the question.
+            let _ = request.into_body().collect().await;
+            let mut response = Response::new(Full::new(body));
+            let json = hyper::header::HeaderValue::from_static("application/json");
+            response.headers_mut().insert(hyper::header::CONTENT_TYPE, json);
+            Ok::<_, Infallible>(response)
+        }
+    };
+    let mut http = http1::Builder::new();
+    http.pipeline_flush(true);
+    Ok(http.serve_connection(TokioIo::new(stream), service_fn(answer)).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_testkit::random::Random;
+
+    use super::*;
+
+    #[test]
+    fn every_request_is_answered_once_however_it_is_cut() {
+        let mut random = Random::new(3);
+        for _ in 0..1_000 {
+            let bytes = 1 + random.index(50);
+            let (mut rest, mut sent, mut answered) = (0, 0, 0);
+            for _ in 0..20 {
+                let length = 1 + random.index(200);
+                let (count, left) = whole(rest, length, bytes);
+                (rest, sent, answered) = (left, sent + length, answered + count);
+                assert_eq!((answered, rest), (sent / bytes, sent % bytes));
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! All contenders of a group, in turns.
+
+use std::collections::BTreeSet;
+
+use super::cases::{Contender, Group};
+use super::client::{self, Timing};
+use super::goal::Sample;
+use super::servers::Servers;
+
+/// What a contender did in every round, or why it is not known.
+pub(super) struct Measured {
+    pub(super) name: &'static str,
+    pub(super) samples: Result<Vec<Sample>, String>,
+}
+
+/// Fills in the keys, and then measures one after the other: forth in one round, back in the next, so
+/// that whatever else the machine does falls on all. Who cannot be measured is left out.
+pub(super) fn group(
+    servers: &mut Servers,
+    group: &Group,
+    timing: Timing,
+    known: &mut BTreeSet<String>,
+) -> Vec<Measured> {
+    let mut field: Vec<_> =
+        group.contenders.iter().map(|it| Runner::new(servers, it, known)).collect();
+    for round in 0..timing.rounds {
+        let mut order: Vec<_> = field.iter_mut().collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for runner in order {
+            runner.run(servers, timing);
+        }
+    }
+    let done = field.into_iter();
+    done.map(|runner| Measured { name: runner.contender.name, samples: runner.samples }).collect()
+}
+
+struct Runner<'a> {
+    contender: &'a Contender,
+    /// How fast it will be, about.
+    rate: f64,
+    samples: Result<Vec<Sample>, String>,
+}
+
+impl<'a> Runner<'a> {
+    /// Has the server know the keys, unless it does already.
+    fn new(servers: &mut Servers, contender: &'a Contender, known: &mut BTreeSet<String>) -> Self {
+        let filler = contender.filler();
+        let is_new = known.insert(filler.to_string());
+        let ready = if is_new { client::fill(servers, &filler) } else { Ok(()) };
+        let tried = ready.and_then(|()| client::try_out(servers, contender));
+        let rate = tried.as_ref().copied().unwrap_or_default();
+        let samples = tried.map(|_| Vec::new()).map_err(|error| error.to_string());
+        Self { contender, rate, samples }
+    }
+
+    fn run(&mut self, servers: &mut Servers, timing: Timing) {
+        let Ok(samples) = &mut self.samples else { return };
+        match client::run(servers, self.contender, timing, self.rate) {
+            Ok(sample) => samples.push(sample),
+            Err(error) => self.samples = Err(error.to_string()),
+        }
+    }
+}

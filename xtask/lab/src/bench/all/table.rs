@@ -1,0 +1,165 @@
+//! The table: for people at a terminal, and for a page.
+
+use super::cases::{Comparison, Group};
+use super::goal::{Metric, Sample, Verdict, ratio, verdict};
+use super::measure::Measured;
+use super::statistics::Spread;
+
+/// What each column is about.
+const HEAD: [&str; 12] = [
+    "door",
+    "load",
+    "who",
+    "per second",
+    "CPU",
+    "p50",
+    "beside",
+    "per second",
+    "CPU",
+    "ratio of",
+    "goal",
+    "",
+];
+
+/// One comparison, told.
+pub(super) struct Row {
+    cells: [String; 12],
+    pub(super) verdict: Verdict,
+    /// Why something was not measured.
+    pub(super) notes: Vec<String>,
+}
+
+/// A row for each comparison.
+pub(super) fn rows(group: &Group, measured: &[Measured]) -> Vec<Row> {
+    group.comparisons.iter().map(|comparison| row(group, comparison, measured)).collect()
+}
+
+fn row(group: &Group, comparison: &Comparison, measured: &[Measured]) -> Row {
+    let Comparison { ours, theirs, metric, bound } = *comparison;
+    let find = |name| measured.iter().find(|it| it.name == name);
+    let samples = |name| find(name).and_then(|it| it.samples.as_deref().ok()).unwrap_or_default();
+    let (mine, other) = (samples(ours), samples(theirs));
+    let ratio = ratio(metric, mine, other);
+    let verdict = verdict(bound, ratio);
+    let failed = [ours, theirs].into_iter().filter_map(|name| {
+        let error = find(name)?.samples.as_ref().err()?;
+        Some(format!("{} {name}: {error}", group.door))
+    });
+    let shown = ratio.map_or("-".into(), |ratio| ratio_text(metric, ratio));
+    let [rate, cpu, p50] = numbers(mine);
+    let [other_rate, other_cpu, _] = numbers(other);
+    let (door, load) = (group.door.to_owned(), group.load.clone());
+    let (ours, theirs) = (ours.to_owned(), theirs.to_owned());
+    let (bound, last) = (bound.to_string(), verdict.to_string());
+    let cells =
+        [door, load, ours, rate, cpu, p50, theirs, other_rate, other_cpu, shown, bound, last];
+    Row { cells, verdict, notes: failed.collect() }
+}
+
+fn ratio_text(metric: Metric, ratio: Spread) -> String {
+    let Spread { median, lower, upper } = ratio;
+    format!("{metric}: {} ({} to {})", digits(median), digits(lower), digits(upper))
+}
+
+/// The middle rate, processor time and latency.
+fn numbers(samples: &[Sample]) -> [String; 3] {
+    let middle = |metric: Metric| {
+        Spread::of(samples.iter().map(|sample| metric.of(sample)).collect()).map(|it| it.median)
+    };
+    let shown = |number: Option<f64>, show: fn(f64) -> String| number.map_or("-".into(), show);
+    [
+        shown(middle(Metric::Rate), thousands),
+        shown(middle(Metric::Cpu), |micros| format!("{} ns", thousands(micros * 1e3))),
+        shown(middle(Metric::P50), |micros| format!("{} us", digits(micros))),
+    ]
+}
+
+/// Three digits that count.
+fn digits(number: f64) -> String {
+    match number {
+        number if number >= 99.95 => format!("{number:.0}"),
+        number if number >= 9.995 => format!("{number:.1}"),
+        number => format!("{number:.2}"),
+    }
+}
+
+/// A whole number with commas.
+fn thousands(number: f64) -> String {
+    let text = format!("{number:.0}");
+    let mut out = String::new();
+    for (index, digit) in text.chars().enumerate() {
+        if index > 0 && (text.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// For a terminal: columns that are as wide as they have to be.
+pub(super) fn text(rows: &[Row]) -> String {
+    let heads = HEAD.map(str::to_owned);
+    let lines: Vec<&[String; 12]> =
+        std::iter::once(&heads).chain(rows.iter().map(|row| &row.cells)).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
+    let widths: [usize; 12] = std::array::from_fn(width);
+    let mut out = String::new();
+    for line in &lines {
+        let cells = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// For a page.
+pub(super) fn markdown(rows: &[Row]) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let head = line(&HEAD.map(str::to_owned));
+    let rule = format!("|{}\n", "---|".repeat(HEAD.len()));
+    [head, rule].into_iter().chain(rows.iter().map(|row| line(&row.cells))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::all::cases::{KEYS, all};
+
+    fn sample(rate: f64) -> Sample {
+        Sample { rate, p50: 1e6 / rate, cpu: 5e5 / rate }
+    }
+
+    #[test]
+    fn a_row_tells_both_sides_their_ratio_and_the_verdict() {
+        let group = &all(KEYS)[0];
+        let measured = [
+            Measured { name: group.contenders[0].name, samples: Ok(vec![sample(1_800_000.0)]) },
+            Measured { name: group.contenders[1].name, samples: Ok(vec![sample(2_000_000.0)]) },
+        ];
+        let rows = rows(group, &measured);
+        assert_eq!(rows[0].verdict, Verdict::Ok);
+        let markdown = markdown(&rows);
+        assert!(markdown.contains("| 1,800,000 | 278 ns | 0.56 us |"), "{markdown}");
+        assert!(markdown.contains("per second: 0.90 (0.90 to 0.90) | at least 0.9 | ok |"));
+        assert_eq!(text(&rows).lines().count(), 2);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_said_and_no_goal_is_reached() {
+        let group = &all(KEYS)[0];
+        let measured = [
+            Measured { name: group.contenders[0].name, samples: Ok(vec![sample(1.0)]) },
+            Measured { name: group.contenders[1].name, samples: Err("it is away".into()) },
+        ];
+        let rows = rows(group, &measured);
+        assert_eq!(rows[0].verdict, Verdict::NotMeasured);
+        assert_eq!(rows[0].notes, ["udp bare recvmmsg/sendmmsg: it is away"]);
+    }
+
+    #[test]
+    fn numbers_have_three_digits_or_commas() {
+        assert_eq!([0.994, 9.99, 10.04, 123.4].map(digits), ["0.99", "9.99", "10.0", "123"]);
+        let numbers = [0.4, 999.0, 1_000.0, 1_234_567.0].map(thousands);
+        assert_eq!(numbers, ["0", "999", "1,000", "1,234,567"]);
+    }
+}

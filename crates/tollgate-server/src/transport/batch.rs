@@ -207,7 +207,9 @@ impl Sender {
         let each = replies.first().map_or(0, |reply| reply.len());
         let each = u16::try_from(each).map_err(|_| Errno::EMSGSIZE)?;
         self.bytes.clear();
-        replies.iter().for_each(|reply| self.bytes.extend_from_slice(reply));
+        for reply in replies {
+            self.bytes.extend_from_slice(reply);
+        }
         let slices = [[IoSlice::new(&self.bytes)]];
         let told = [ControlMessage::UdpGsoSegments(&each)];
         let flags = MsgFlags::MSG_DONTWAIT;

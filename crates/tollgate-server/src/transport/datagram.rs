@@ -82,8 +82,8 @@ impl<D: DatagramDoor> Datagrams<D> {
                 biased;
                 () = &mut draining => break,
                 ready = socket.readable() => {
-                    let received = ready.and_then(|()| Ok(worker.receiver.receive(&socket)?));
-                    let is_all = match &received {
+                    let batch = ready.and_then(|()| Ok(worker.receiver.receive(&socket)?));
+                    let is_all = match &batch {
                         Ok(()) => !worker.receiver.is_full(),
                         Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
                     };
@@ -91,7 +91,7 @@ impl<D: DatagramDoor> Datagrams<D> {
                         // The system says when there is more; asking it would be in vain.
                         clear_readiness(&socket, Interest::READABLE);
                     }
-                    match received {
+                    match batch {
                         Ok(()) => worker.answer().await,
                         Err(_) if is_all => {}
                         Err(error) => {

@@ -114,7 +114,12 @@ fn measure_doors(args: &Args, servers: &mut Servers) -> Vec<table::Row> {
     for (index, group) in groups.iter().enumerate() {
         eprintln!("[{}/{}] {}: {}", index + 1, groups.len(), group.door, group.load);
         let measured = measure::group(servers, group, args.timing(), &mut filled);
-        rows.extend(table::rows(group, &measured));
+        let new = table::rows(group, &measured);
+        // The table comes at the end; whoever waits for it sees how it goes.
+        for row in &new {
+            eprintln!("    {}", row.brief());
+        }
+        rows.extend(new);
     }
     rows
 }

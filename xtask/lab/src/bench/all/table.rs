@@ -29,6 +29,15 @@ pub(super) struct Row {
     pub(super) notes: Vec<String>,
 }
 
+impl Row {
+    /// The ratio, and what it has to be.
+    pub(super) fn brief(&self) -> String {
+        let [_, _, ours, _, _, _, theirs, _, _, ratio, goal, verdict] = &self.cells;
+        let text = format!("{ours} beside {theirs}: {ratio} {goal} {verdict}");
+        text.trim_end().to_owned()
+    }
+}
+
 /// A row for each comparison.
 pub(super) fn rows(group: &Group, measured: &[Measured]) -> Vec<Row> {
     group.comparisons.iter().map(|comparison| row(group, comparison, measured)).collect()

@@ -34,7 +34,7 @@ pub(super) fn can_pin() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a program wrote. Refuses any ending but success, with its last words.
+/// What a program wrote. Refuses any ending but success, in its words.
 pub(super) fn output(mut command: Command) -> Result<String, Failure> {
     let program = command.get_program();
     let pinned = if program == "taskset" { command.get_args().nth(2) } else { None };
@@ -43,8 +43,10 @@ pub(super) fn output(mut command: Command) -> Result<String, Failure> {
     let output = command.output().map_err(|error| format!("starting {name}: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        return Err(format!("{name} ended with {}: {last}", output.status).into());
+        let mut lines = said.lines().filter(|line| !line.trim().is_empty());
+        let words = lines.clone().find(|line| line.starts_with("error")).or(lines.next_back());
+        let words = words.unwrap_or_default();
+        return Err(format!("{name} ended with {}: {words}", output.status).into());
     }
     Ok(String::from_utf8(output.stdout)?)
 }
@@ -58,7 +60,18 @@ pub(super) struct Process {
 impl Process {
     /// Starts it; what it writes to standard output is read by `line`.
     pub(super) fn start(mut command: Command) -> Result<Self, Failure> {
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdout(Stdio::piped());
+        Self::spawn(command)
+    }
+
+    /// Starts it; nobody is interested in what it writes.
+    pub(super) fn start_silent(mut command: Command) -> Result<Self, Failure> {
+        command.stdout(Stdio::null());
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Result<Self, Failure> {
+        command.stderr(Stdio::null());
         let mut child = command.spawn().map_err(|error| format!("starting a server: {error}"))?;
         let output = child.stdout.take().map(BufReader::new);
         Ok(Self { child, output })
@@ -78,11 +91,6 @@ impl Process {
             return Err("it ended without saying where it listens".into());
         }
         Ok(line.trim_end().to_owned())
-    }
-
-    /// Nobody reads what it writes from now on.
-    pub(super) fn ignore_output(&mut self) {
-        self.output = None;
     }
 
     /// What all its threads have used until now.

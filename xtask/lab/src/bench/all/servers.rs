@@ -101,14 +101,12 @@ impl Server {
             let (door, address) = address.ok_or_else(|| format!("it said `{line}`"))?;
             addresses.push((door.to_owned(), address.to_owned()));
         }
-        process.ignore_output();
         Ok(Self { process, addresses })
     }
 
     /// One that was told a port, once it lets us in there.
     fn at_port(command: Command, port: u16) -> Result<Self, Failure> {
-        let mut process = Process::start(command)?;
-        process.ignore_output();
+        let process = Process::start_silent(command)?;
         let address = format!("127.0.0.1:{port}");
         for _ in 0..PATIENCE.as_millis() / TRY_AGAIN.as_millis() {
             if TcpStream::connect(&address).is_ok() {

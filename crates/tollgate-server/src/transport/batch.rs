@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use nix::cmsg_space;
 use nix::errno::Errno;
-use nix::sys::socket::sockopt::UdpGroSegment;
+use nix::sys::socket::sockopt::{UdpGroSegment, UdpGsoSegment};
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, SockaddrStorage,
     recvmmsg, sendmmsg, setsockopt,
@@ -160,6 +160,18 @@ impl Sender {
         }
     }
 
+    /// Room for a batch, of which as many are sent as one as the system knows how to cut.
+    pub fn joining(socket: &impl AsFd) -> Self {
+        // An old one would not refuse to cut, but send all as one.
+        let can_cut = setsockopt(socket, UdpGsoSegment, &0).is_ok();
+        Self::new(if can_cut { BATCH } else { 1 })
+    }
+
+    /// One like this.
+    pub(super) fn another(&self) -> Self {
+        Self::new(self.joined_max)
+    }
+
     /// Sends up to a batch, each reply to its target. Returns how many were sent.
     pub fn send(
         &mut self,
@@ -170,7 +182,7 @@ impl Sender {
         let joinable = self.joinable(replies, targets);
         if joinable > 1 {
             match self.send_joined(socket, &replies[..joinable], targets) {
-                // It knows not how, or they are too long for the way: then each for itself.
+                // They are too long for the way, or it will not: then each for itself.
                 Err(error) if error != Errno::EAGAIN => {}
                 sent => return sent.map(|()| joinable),
             }
@@ -239,4 +251,30 @@ pub(super) fn address(source: &SockaddrStorage) -> Option<SocketAddr> {
     let v4 = || source.as_sockaddr_in().map(|it| SocketAddr::V4(SocketAddrV4::from(*it)));
     let v6 = || source.as_sockaddr_in6().map(|it| SocketAddr::V6(SocketAddrV6::from(*it)));
     v4().or_else(v6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joinable(most: usize, replies: &[&[u8]], ports: &[u16]) -> usize {
+        let target = |port: &u16| Some(SocketAddrV4::new([127, 0, 0, 1].into(), *port).into());
+        let targets: Vec<_> = ports.iter().map(target).collect();
+        Sender::new(most).joinable(replies, &targets)
+    }
+
+    #[test]
+    fn only_what_is_equally_long_and_for_the_same_client_goes_as_one() {
+        let same = [&b"ab"[..], b"cd", b"ef"];
+        assert_eq!(joinable(BATCH, &same, &[1, 1, 1]), 3);
+        assert_eq!(joinable(BATCH, &same, &[1, 1, 2]), 2, "somebody else");
+        assert_eq!(joinable(BATCH, &same, &[1, 2, 1]), 1);
+        assert_eq!(joinable(2, &same, &[1, 1, 1]), 2, "no more than was said");
+        assert_eq!(joinable(1, &same, &[1, 1, 1]), 1);
+        assert_eq!(joinable(BATCH, &[b"ab", b"c", b"de"], &[1, 1, 1]), 2, "a shorter one is last");
+        assert_eq!(joinable(BATCH, &[b"ab", b"cde"], &[1, 1]), 1, "a longer one does not fit");
+        assert_eq!(joinable(BATCH, &[], &[]), 0);
+        let long = vec![0; 40_000];
+        assert_eq!(joinable(BATCH, &[&long, &long], &[1, 1]), 1, "too long together");
+    }
 }

@@ -74,7 +74,7 @@ impl<D: DatagramDoor> Datagrams<D> {
         let draining = street.clone();
         let mut draining = pin!(draining.draining());
         let socket = Rc::new(socket);
-        let desk = Desk::new(self, street, index);
+        let desk = Desk::new(self, street, index, Sender::joining(&socket));
         let mut worker =
             Worker { desk, socket: Rc::clone(&socket), receiver, waiting: JoinSet::new() };
         loop {
@@ -124,6 +124,8 @@ impl<D: DatagramDoor> Worker<D> {
             let mut sources: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
             let (mut count, mut ignored) = (0, 0);
             for (request, source) in datagrams.by_ref().take(BATCH) {
+                // A byte too many is enough to be seen as too long, and all that is kept of it.
+                let request = &request[..request.len().min(D::REQUEST_BYTES_MAX + 1)];
                 if desk.datagrams.may_ask(source) {
                     (requests[count], sources[count]) = (request, source.copied());
                     count += 1;
@@ -157,8 +159,8 @@ impl<D: DatagramDoor> Worker<D> {
 }
 
 impl<D: DatagramDoor> Desk<D> {
-    fn new(datagrams: Datagrams<D>, street: Street, index: usize) -> Self {
-        Self { datagrams, street, index, sender: Sender::new(BATCH), replies: Replies::default() }
+    fn new(datagrams: Datagrams<D>, street: Street, index: usize, sender: Sender) -> Self {
+        Self { datagrams, street, index, sender, replies: Replies::default() }
     }
 
     /// Has the batch answered while others are received.
@@ -173,7 +175,7 @@ impl<D: DatagramDoor> Desk<D> {
         let requests: Vec<Vec<u8>> = requests.iter().map(|request| request.to_vec()).collect();
         let mut sources = sources.to_vec();
         let Self { datagrams, street, index, .. } = self;
-        let mut desk = Self::new(datagrams.clone(), street.clone(), *index);
+        let mut desk = Self::new(datagrams.clone(), street.clone(), *index, self.sender.another());
         let socket = Rc::clone(socket);
         if waiting.len() >= WAITING_BATCHES_MAX {
             waiting.join_next().await;

@@ -317,9 +317,10 @@ impl Limiter {
         self.core.store.held()
     }
 
-    /// Decides an ask that names its limit.
+    /// Decides an ask that names its limit. One that brings its rule along goes in a batch.
     #[inline]
     fn one(&self, ask: Request<'_>, action: Action, now: Moment) -> Result<Decision, Mistake> {
+        debug_assert!(ask.carried.is_none(), "{ask:?}");
         // Asked first: what is only needed to tell it is then not kept at hand for everybody.
         if let Some(witness) = &self.witness {
             return self.one_told(&**witness, ask, action, now);

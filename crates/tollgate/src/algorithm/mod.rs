@@ -41,12 +41,16 @@ pub trait Algorithm: Sized + 'static {
     /// cell after it, where that takes few steps; else nothing. This is the way of most asks.
     #[inline]
     fn renew(
-        _book: &Self::Book,
-        _cell: Self::Cell,
-        _ask: &Self::Ask,
-        _now: Moment,
+        book: &Self::Book,
+        cell: Self::Cell,
+        ask: &Self::Ask,
+        now: Moment,
     ) -> Option<(Self::Outcome, Self::Cell)> {
-        None
+        match Self::decide(book, Some(cell), ask, now) {
+            (outcome, Change::Put(after) | Change::Mark(after)) => Some((outcome, after)),
+            (outcome, Change::Keep) => Some((outcome, cell)),
+            (_, Change::Remove) => None,
+        }
     }
 
     /// Whether this answer forbids the transaction that the ask is part of.

@@ -32,8 +32,12 @@ impl Unit {
     /// Whole units that will be left when the answer is read, which is later than `now`, if only
     /// by a nanosecond: 60 s read 59 at once, and 1 s that has just begun reads 0.
     pub fn whole(self, length: Nanos) -> u64 {
-        let whole =
-            length.get().saturating_sub(1).checked_div(self.nanos().into()).unwrap_or_default();
+        let left = length.get().saturating_sub(1);
+        // Dividing 128 bits takes many times as long, and 64 last for centuries.
+        if let Ok(left) = u64::try_from(left) {
+            return left.checked_div(self.nanos()).unwrap_or_default();
+        }
+        let whole = left.checked_div(self.nanos().into()).unwrap_or_default();
         u64::try_from(whole).unwrap_or(u64::MAX)
     }
 }

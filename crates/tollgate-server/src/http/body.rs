@@ -165,16 +165,21 @@ impl Visitor<'_> for WholeNumber {
 
 /// An answer as JSON.
 pub(super) fn json(value: &impl serde::Serialize) -> axum::http::Response<Body> {
-    let mut response = match serde_json::to_vec(value) {
-        Ok(text) => axum::http::Response::new(Body::from(text)),
+    match serde_json::to_vec(value) {
+        Ok(json) => text(json),
         Err(error) => {
             // Nothing that is answered can fail to be written; were it so, it would be a bug.
             tracing::error!(%error, "writing an answer");
             let mut response = axum::http::Response::new(Body::empty());
             *response.status_mut() = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
-            return response;
+            response
         }
-    };
+    }
+}
+
+/// An answer that is JSON already.
+pub(super) fn text(json: Vec<u8>) -> axum::http::Response<Body> {
+    let mut response = axum::http::Response::new(Body::from(json));
     let content_type = axum::http::HeaderValue::from_static("application/json");
     response.headers_mut().insert(axum::http::header::CONTENT_TYPE, content_type);
     response

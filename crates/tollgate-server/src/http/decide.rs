@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Response, Uri};
 use futures_util::future::join_all;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tollgate::limiter::TRANSACTION_ASKS_MAX;
 use tollgate::{Limiter, Merged, Mistake, Mode, Moment, Request};
 use utoipa::ToSchema;
@@ -17,7 +17,7 @@ use super::address;
 use super::app::{App, Inside};
 use super::body::{self, Object, Whole, present, present_whole};
 use super::connection::Counted;
-use super::decision::{Decided, DecisionBody, Described};
+use super::decision::{self, Decided, DecisionBody, Described};
 use super::fields::{self, Answered, Answers};
 use super::problem::{self, Problem};
 use super::schema;
@@ -30,6 +30,8 @@ pub(super) const BATCH_ASKS_MAX: usize = 2048;
 const TRANSACTIONS_PER_TURN: usize = 32;
 /// The same where the buckets are elsewhere: all of a batch go there at once.
 const TRANSACTIONS_PER_TRIP: usize = BATCH_TRANSACTIONS_MAX;
+/// Most answers to one ask are not longer.
+const ANSWER_BYTES: usize = 1024;
 /// What is asked for if nothing is said.
 pub(super) const COST_DEFAULT: u64 = 1;
 
@@ -103,14 +105,16 @@ struct BatchTransaction<'b> {
 }
 
 /// What each transaction of a batch was answered, in order.
-#[derive(Serialize, ToSchema)]
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
 pub(super) struct Results {
     results: Vec<BatchResult>,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(ToSchema)]
 #[serde(untagged)]
 #[schema(as = Result)]
+#[expect(dead_code, reason = "only its schema is used")]
 pub(super) enum BatchResult {
     Decision(Box<DecisionBody>),
     Problem { problem: Problem },
@@ -192,7 +196,7 @@ pub(super) async fn batch(
     }
     let (limiter, now) = (&office.house.http, office.time.now());
     let mut counted = Counted::default();
-    let mut results = Vec::with_capacity(all.len());
+    let mut text = Vec::from(b"{\"results\":[");
     let waits = limiter.wherever().waits();
     let mut left = room.left;
     let mut rest = all.as_slice();
@@ -205,18 +209,25 @@ pub(super) async fn batch(
         // Each turn has its own time, unless there was no room for any.
         left = if room.left.is_zero() { room.left } else { office.patience };
         for decided in decided {
-            results.push(match decided {
+            if !text.ends_with(b"[") {
+                text.push(b',');
+            }
+            match decided {
                 Ok(transaction) => {
                     counted.decided(transaction.merged.decision.allowed);
-                    BatchResult::Decision(Box::new(transaction.body))
+                    transaction.write(&mut text);
                 }
-                Err(problem) => BatchResult::Problem { problem },
-            });
+                Err(problem) => {
+                    decision::field("{\"problem\":", &problem, &mut text);
+                    text.push(b'}');
+                }
+            }
         }
         // Other clients have their turn.
         tokio::task::yield_now().await;
     }
-    Ok(counted.attach(body::json(&Results { results })))
+    text.extend_from_slice(b"]}");
+    Ok(counted.attach(body::text(text)))
 }
 
 /// How many of the transactions are decided before others have their turn, and before those that
@@ -256,7 +267,9 @@ async fn one(op: Op, app: &App, Inside(office): &Inside, Whole(bytes): &Whole) -
     let now = office.time.now();
     let deciding = parts.decide(op, &asks, &office.house.http, now);
     let transaction = tollgate_redis::in_time(room.left, deciding).await?;
-    let mut response = body::json(&transaction.body);
+    let mut text = Vec::with_capacity(ANSWER_BYTES);
+    transaction.write(&mut text);
+    let mut response = body::text(text);
     let allowed = transaction.merged.decision.allowed;
     let asks: Vec<Answered<'_>> = transaction.decided.iter().map(Decided::answered).collect();
     // A refund that gave nothing back is nothing to come again for.
@@ -281,8 +294,16 @@ struct Parts<'p, 'b> {
 /// A transaction that was decided.
 struct Done<'p> {
     merged: Merged,
-    body: DecisionBody,
     decided: Vec<Decided<'p>>,
+    /// Whether the asks had modes: those of a spend.
+    has_modes: bool,
+}
+
+impl Done<'_> {
+    /// Appends what was answered, as JSON.
+    fn write(&self, to: &mut Vec<u8>) {
+        decision::write(to, &self.decided, &self.merged, self.has_modes);
+    }
 }
 
 impl<'p> Parts<'p, '_> {
@@ -310,9 +331,8 @@ impl<'p> Parts<'p, '_> {
         let decided = asks.iter().zip(described).zip(&*merged.each);
         let decided =
             decided.map(|((ask, of), decision)| Decided { ask: *ask, of, decision: *decision });
-        let decided: Vec<_> = decided.collect();
-        let body = DecisionBody::new(&decided, &merged, op == Op::Spend);
-        Ok(Done { body: body.map_err(problem)?, decided, merged })
+        let decided = decided.collect();
+        Ok(Done { merged, decided, has_modes: op == Op::Spend })
     }
 
     /// The asks, if they are what `op` decides.

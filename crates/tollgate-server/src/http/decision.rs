@@ -1,4 +1,7 @@
 //! What is answered, as JSON.
+//!
+//! The types say what it looks like. What asks are answered is written by [`write`] without making
+//! one of them, which took most of the time of a request; a test compares the two.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -10,7 +13,9 @@ use super::fields::Answered;
 use crate::overrides::Seconds;
 
 /// What a transaction was answered.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(ToSchema)]
+#[cfg_attr(test, derive(Serialize))]
+#[cfg_attr(not(test), expect(dead_code, reason = "only its schema is used"))]
 #[schema(as = Decision)]
 pub(super) struct DecisionBody {
     /// The answer of the ask that decided.
@@ -23,7 +28,9 @@ pub(super) struct DecisionBody {
 }
 
 /// What one ask was answered.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(ToSchema)]
+#[cfg_attr(test, derive(Serialize))]
+#[cfg_attr(not(test), expect(dead_code, reason = "only its schema is used"))]
 #[schema(as = Outcome)]
 pub(super) struct AskOutcome {
     #[serde(flatten)]
@@ -36,7 +43,9 @@ pub(super) struct AskOutcome {
 }
 
 /// Whether it passes, and what the caller may want to know.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(ToSchema)]
+#[cfg_attr(test, derive(Clone, Serialize))]
+#[cfg_attr(not(test), expect(dead_code, reason = "only its schema is used"))]
 #[schema(as = Answer)]
 pub(super) struct AnswerBody {
     #[serde(flatten)]
@@ -124,36 +133,57 @@ impl Decided<'_> {
     }
 }
 
-impl DecisionBody {
-    /// `has_modes` says whether the asks had one.
-    pub(super) fn new(
-        decided: &[Decided<'_>],
-        merged: &Merged,
-        has_modes: bool,
-    ) -> Result<Self, Mistake> {
-        let mut asks = Vec::with_capacity(decided.len());
-        for Decided { ask, of, decision } in decided {
-            let mode = has_modes.then_some(mode_name(ask.mode));
-            asks.push(AskOutcome {
-                answer: AnswerBody::new(ask, of, decision),
-                mode,
-                cost: ask.cost,
-            });
+/// Appends what a transaction was answered. `has_modes` says whether the asks had one.
+pub(super) fn write(to: &mut Vec<u8>, decided: &[Decided<'_>], merged: &Merged, has_modes: bool) {
+    to.push(b'{');
+    if let Some(deciding) = decided.get(merged.decided_by) {
+        deciding.write(&merged.decision, to);
+    }
+    field(",\"decided_by\":", &merged.decided_by, to);
+    to.extend_from_slice(b",\"asks\":[");
+    for (place, each) in decided.iter().enumerate() {
+        to.extend_from_slice(if place == 0 { b"{" } else { b",{" });
+        each.write(&each.decision, to);
+        if has_modes {
+            field(",\"mode\":", mode_name(each.ask.mode), to);
         }
-        let decided_by = merged.decided_by;
-        let mut answer =
-            asks.get(decided_by).map(|ask| ask.answer.clone()).ok_or(Mistake::NoAsks)?;
-        answer.state = StateBody::new(&merged.decision);
-        Ok(Self { answer, decided_by, asks })
+        field(",\"cost\":", &each.ask.cost, to);
+        to.push(b'}');
+    }
+    to.extend_from_slice(b"]}");
+}
+
+impl Decided<'_> {
+    /// Appends the fields of an answer.
+    fn write(&self, decision: &Decision, to: &mut Vec<u8>) {
+        let Described { terms, is_shadow, id, bucket } = &self.of;
+        field("\"allowed\":", &decision.allowed, to);
+        field(",\"shadow\":", &decision.shadow, to);
+        field(",\"remaining\":", &decision.remaining, to);
+        length(",\"retry_in\":", ",\"retry_in_ns\":", decision.retry_in, to);
+        length(",\"reset_in\":", ",\"reset_in_ns\":", decision.reset_in, to);
+        field(",\"limit\":{\"name\":", self.ask.limit, to);
+        field(",\"burst\":", &terms.burst(), to);
+        field(",\"count\":", &terms.count(), to);
+        length(",\"period\":", ",\"period_ns\":", terms.period(), to);
+        field(",\"shadow\":", is_shadow, to);
+        field("},\"id\":", id, to);
+        field(",\"bucket\":", bucket, to);
     }
 }
 
-impl AnswerBody {
-    fn new(ask: &Request<'_>, of: &Described, decision: &Decision) -> Self {
-        let limit = LimitBody { shadow: of.is_shadow, ..LimitBody::of(ask.limit, &of.terms) };
-        let (id, bucket) = (of.id.clone(), of.bucket.clone());
-        Self { state: StateBody::new(decision), limit, id, bucket }
-    }
+/// Appends a field: what stands before its value, and the value.
+pub(super) fn field<T: Serialize + ?Sized>(before: &str, value: &T, to: &mut Vec<u8>) {
+    to.extend_from_slice(before.as_bytes());
+    // Writing numbers and texts into memory cannot fail.
+    let _ = serde_json::to_writer(&mut *to, value);
+}
+
+/// Appends a length in seconds, and in nanoseconds.
+fn length(before: &str, before_nanos: &str, length: Nanos, to: &mut Vec<u8>) {
+    to.extend_from_slice(before.as_bytes());
+    Seconds(length).write(to);
+    field(before_nanos, &length.get(), to);
 }
 
 impl StateBody {
@@ -201,3 +231,7 @@ pub(super) fn mode_name(mode: Mode) -> &'static str {
 pub(super) fn seconds(length: Nanos) -> Box<RawValue> {
     Seconds(length).decimal()
 }
+
+#[cfg(test)]
+#[path = "decision/tests.rs"]
+mod tests;

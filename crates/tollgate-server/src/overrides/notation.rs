@@ -10,7 +10,8 @@ use tollgate::limits::Limit;
 use tollgate::{Moment, Nanos};
 use utoipa::ToSchema;
 
-const SECOND: u128 = 1_000_000_000;
+const SECOND: u128 = SECOND_NANOS as u128;
+const SECOND_NANOS: u64 = 1_000_000_000;
 
 /// A moment as RFC 3339 writes it, in UTC: `2026-12-01T00:00:00Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
@@ -64,13 +65,33 @@ pub struct Seconds(pub Nanos);
 impl Seconds {
     /// As JSON writes it: a double could be a wait too short.
     pub(crate) fn decimal(self) -> Box<RawValue> {
-        let (whole, rest) = (self.0.get() / SECOND, self.0.get() % SECOND);
-        let text = if rest == 0 {
-            whole.to_string()
-        } else {
-            format!("{whole}.{rest:09}").trim_end_matches('0').to_owned()
-        };
+        let mut text = Vec::new();
+        self.write(&mut text);
+        let text = String::from_utf8(text).unwrap_or_default();
         RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
+    }
+
+    /// Appends the same.
+    pub(crate) fn write(self, to: &mut Vec<u8>) {
+        let nanos = self.0.get();
+        // Dividing 128 bits takes many times as long as 64.
+        let (whole, rest) = if let Ok(nanos) = u64::try_from(nanos) {
+            (u128::from(nanos / SECOND_NANOS), nanos % SECOND_NANOS)
+        } else {
+            (nanos / SECOND, u64::try_from(nanos % SECOND).unwrap_or_default())
+        };
+        // Writing a number into memory cannot fail.
+        let _ = serde_json::to_writer(&mut *to, &whole);
+        if rest == 0 {
+            return;
+        }
+        to.push(b'.');
+        let (mut rest, mut unit) = (rest, SECOND_NANOS / 10);
+        while rest > 0 {
+            to.push(b'0' + u8::try_from(rest / unit).unwrap_or_default());
+            rest %= unit;
+            unit /= 10;
+        }
     }
 }
 
@@ -121,5 +142,7 @@ mod tests {
         assert_eq!(written(100_000_000), "0.1");
         assert_eq!(written(1), "0.000000001");
         assert_eq!(written(0), "0");
+        assert_eq!(written(SECOND + 20_030), "1.00002003");
+        assert_eq!(written(u128::MAX), "340282366920938463463374607431.768211455");
     }
 }

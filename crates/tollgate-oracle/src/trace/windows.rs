@@ -106,7 +106,7 @@ impl Windows {
         let mut node = self.leaves() + block;
         while node > 1 {
             let beside = self.tree[node ^ 1];
-            if node % 2 == 0 {
+            if node.is_multiple_of(2) {
                 later += beside.asks;
             } else {
                 found = beside.then(found, self.price);

@@ -134,6 +134,8 @@ impl Rule {
                 windows::judge(terms, cost, asks, &mut findings);
                 tokens::judge(terms, cost, start, asks, &mut findings);
             }
+            // Even the first use is denied: its rate is 0.
+            Self::Average { limit, .. } if limit <= 0.0 => fixed(false, asks, &mut findings),
             Self::Average { limit, period_secs, strict } => {
                 let average = average::Average { limit, period_secs, strict };
                 average.judge_allowed(asks, &mut findings);

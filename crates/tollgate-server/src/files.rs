@@ -201,8 +201,9 @@ fn check_shared(named: &NamedLimit) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// The limits with the starter buckets, but for those whose name a limit has already.
-fn with_starter_buckets(limits: Limits) -> Result<Limits, Faults> {
+/// The limits with the starter buckets, but for those whose name a limit has already. So a server
+/// begins that has no buckets file.
+pub fn with_starter_buckets(limits: Limits) -> Result<Limits, Faults> {
     let is_free = |line: &&str| {
         let name = line.split_whitespace().next().unwrap_or_default();
         limits.named(name).is_none()

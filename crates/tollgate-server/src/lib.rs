@@ -52,7 +52,7 @@ mod transport;
 mod worker;
 
 pub use control::{StatsError, read_stats};
-pub use files::{LoadError, ReadError, STARTER_LIMITS, Text};
+pub use files::{LoadError, ReadError, STARTER_LIMITS, Text, with_starter_buckets};
 pub use house::ReloadError;
 pub use http::{KeysError, TlsError, TokensError};
 pub use life::{RunError, run};

@@ -50,7 +50,7 @@ A second table leaves that out, for buckets that were full:
   fill     the tokens at the start; NAME=RATE/FILL says how many, else it is the rate, rounded up
   refill   granted - fill: what came back meanwhile
   exact    the whole tokens that come back in that time
-  dev %    how far the refill is from that
+  dev %    how far the refill is from that, if any comes back
 
 EXAMPLES
   tollgate bench bucket-trial --requests 100000

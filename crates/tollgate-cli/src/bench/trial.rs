@@ -181,17 +181,52 @@ impl Tried<'_> {
         let Self { goal, time, granted } = self;
         let refill = as_f64(*granted) - as_f64(goal.fill);
         let exact = (goal.rate * time).floor();
-        let dev = if exact > 0.0 { (refill - exact) / exact * 100.0 } else { 0.0 };
-        // Not `-0.00`.
-        let dev = (dev * 100.0).round() / 100.0 + 0.0;
         let cells = [
             goal.name.as_str().to_owned(),
             granted.to_string(),
             goal.fill.to_string(),
             refill.to_string(),
             exact.to_string(),
-            format!("{dev:.2}"),
+            deviation(refill, exact),
         ];
         line(&cells, WIDTH)
+    }
+}
+
+/// In percent. Nothing can be told where no token comes back.
+fn deviation(refill: f64, exact: f64) -> String {
+    if exact <= 0.0 {
+        return "-".to_owned();
+    }
+    let percent = (refill - exact) / exact * 100.0;
+    // Not `-0.00`.
+    let percent = (percent * 100.0).round() / 100.0 + 0.0;
+    format!("{percent:.2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_told_of_a_time_in_which_no_token_comes_back() {
+        let rows = [
+            (0.0, 0.0, "-"),
+            (1.0, 0.0, "-"),
+            (0.0, 4.0, "-100.00"),
+            (5.0, 4.0, "25.00"),
+            (99_999.0, 100_000.0, "0.00"),
+        ];
+        for (refill, exact, told) in rows {
+            assert_eq!(deviation(refill, exact), told, "{refill} {exact}");
+        }
+    }
+
+    #[test]
+    fn a_row_without_the_fill_has_what_came_back_and_what_should_have() {
+        let goal = Goal { name: Name::parse("a").unwrap(), rate: 0.5, fill: 20 };
+        let row = |time, granted| Tried { goal: &goal, time, granted }.without_fill();
+        assert!(row(1.0, 20).ends_with("|          0 |          0 |          - |"));
+        assert!(row(10.0, 26).ends_with("|          6 |          5 |      20.00 |"));
     }
 }

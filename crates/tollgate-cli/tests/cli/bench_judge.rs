@@ -150,7 +150,20 @@ fn files_that_do_not_fit_are_told_before_anybody_is_asked() {
     let limits = file("judge-wrong.yaml", LIMITS);
     let shadow = "S: {burst: 1, count: 1, period: 1s, shadow: true}";
     let shadow = file("judge-shadow.yaml", shadow);
-    let wrong: [(&[&str], &str); 9] = [
+    let rules = file("judge-shadow-rules.yaml", "rules: [{match: '^s (.*)$', use: S}]");
+    let udp = ["udp", "--judge", &rules, "--judge-limits", &shadow, "--key", "s {key}"];
+    // One of the buckets that a server begins with has to give way, and the others stay.
+    let taken = "
+bucketa: {burst: 1, count: 1, period: 1s}
+Typed: {id: ipAddress, burst: 1, count: 1, period: 1s}
+";
+    let taken = file("judge-taken.yaml", taken);
+    let bucket =
+        |name| ["bucket", "--judge", &taken, "--keys", "1", "--cost", "101", "--name", name];
+    let wrong: [(&[&str], &str); 12] = [
+        (&udp, "is in shadow"),
+        (&bucket("bucketb"), "bucketb cannot be judged: the cost is more than a bucket"),
+        (&bucket("Typed"), "`*` is no id of `Typed`"),
         (&["http", "--judge", "nowhere.yaml"], "reading the limits from nowhere.yaml"),
         (&["http", "--judge", &limits], "no limit called `LoginsPerUser`"),
         (&["http", "--judge", &limits, "--limit", "Few", "--cost", "6"], "more than a bucket"),

@@ -363,7 +363,7 @@ fn another_kind_of_server_is_told_as_such() {
 #[test]
 fn wrong_arguments_are_usage_mistakes() {
     let many = "1,".repeat(32) + "1";
-    let wrong: [&[&str]; 18] = [
+    let wrong: [&[&str]; 20] = [
         &["bucket", "--depth", "1,2", "--rate", "1,2"],
         &["bucket", "--depth", &many],
         &["bucket", "--connections", "0"],
@@ -382,6 +382,8 @@ fn wrong_arguments_are_usage_mistakes() {
         &["resp", "--command", "GET {key}", "--burst", "2"],
         &["resp", "--period", "1500ms"],
         &["bucket", "--pid", "4294967295"],
+        &["udp", "--segments", "2"],
+        &["echo-udp", "--depth", "4,8", "--segments", "9"],
     ];
     for args in wrong {
         let ran = run(&[&["bench"], args].concat());

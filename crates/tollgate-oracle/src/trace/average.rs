@@ -4,6 +4,10 @@
 //! counted and `a = exp(-x)`. The first term is the mean of `exp(-(t - u) / period)` over all `u`
 //! since that use. So the rate is the sum of such means, one for each gap between uses that counted,
 //! and it lies between the decayed number of uses before this one and one more than that.
+//!
+//! Several workers of a server may look at their clocks before they come to the average. Then a use
+//! may be stamped earlier than the one before it, and the time in between passes twice: from the
+//! earlier stamp on, uses decay once more. So stamps that go back make rates lower, never higher.
 
 use std::collections::BinaryHeap;
 
@@ -37,32 +41,56 @@ impl Average {
     pub(super) fn judge_allowed(&self, asks: &[Seen], findings: &mut Findings) {
         let allowed = answered(asks, Said::Allowed);
         let denied = if self.strict { answered(asks, Said::Denied) } else { Vec::new() };
+        let twice = self.twice(asks);
         let mut sum = Decayed { sum: 0.0, at: 0 };
         // When each was sent that was not left out, the last first.
         let mut kept = BinaryHeap::new();
         let mut refused = 0;
         for ask in &allowed {
-            sum.decay(ask.received, self);
-            sum.sum += self.weight(ask.sent, ask.received);
+            let until = twice.latest(ask.received);
+            let weight = |sent: u64| self.weight(twice.earliest(sent), until);
+            sum.decay(until, self);
+            sum.sum += weight(ask.sent);
             kept.push(ask.sent);
             let newest = kept.peek().copied().unwrap_or(ask.sent);
             while let Some(before) = denied.get(refused).filter(|it| it.received < newest) {
-                sum.sum += self.weight(before.sent, ask.received);
+                sum.sum += weight(before.sent);
                 refused += 1;
             }
-            let least = sum.sum - self.weight(newest, ask.received);
+            let least = sum.sum - weight(newest);
             if least < self.limit + self.slack() {
                 continue;
             }
             findings.over(ask, Why::Over { least, limit: self.limit });
             kept.pop();
-            sum.sum -= self.weight(newest, ask.received);
+            sum.sum -= weight(newest);
             let newest = kept.peek().copied().unwrap_or(0);
             while refused > 0 && denied[refused - 1].received >= newest {
                 refused -= 1;
-                sum.sum -= self.weight(denied[refused].sent, ask.received);
+                sum.sum -= weight(denied[refused].sent);
             }
         }
+    }
+
+    /// What time may have passed twice: before each use that counts, at most as long as it took, and
+    /// only if others came meanwhile. One that was not answered is assumed to have taken no longer
+    /// than any that was, though nobody knows when.
+    fn twice(&self, asks: &[Seen]) -> Twice {
+        let counted = Counted::new(self.counting(asks));
+        let answered = asks.iter().filter(|ask| ask.said != Said::Nothing);
+        let longest = answered.map(|ask| ask.received.saturating_sub(ask.sent)).max().unwrap_or(0);
+        let spans = self.counting(asks).filter_map(|ask| {
+            let is_alone = counted.during(ask.sent, ask.received) <= 1;
+            let long = if ask.received == NEVER { longest } else { ask.received - ask.sent };
+            (!is_alone).then_some((ask.sent, ask.received, long))
+        });
+        Twice::new(spans)
+    }
+
+    /// Those that may have counted.
+    fn counting<'a>(&self, asks: &'a [Seen]) -> impl Iterator<Item = Seen> + Clone + use<'a> {
+        let strict = self.strict;
+        asks.iter().filter(move |ask| strict || ask.said != Said::Denied).copied()
     }
 
     /// Finds those that were denied although the rate was below the limit whatever happened.
@@ -75,8 +103,7 @@ impl Average {
             asks.iter().filter(|ask| ask.said == Said::Allowed).min_by_key(|it| it.received);
         let known = if self.strict { first.map(|ask| ask.received) } else { Some(start) };
         let Some(known) = known else { return };
-        let counts = |ask: &&Seen| self.strict || ask.said != Said::Denied;
-        let counted = Counted::new(asks.iter().filter(counts).copied());
+        let counted = Counted::new(self.counting(asks));
         let mut denied = answered(asks, Said::Denied);
         denied.sort_unstable_by_key(|ask| ask.sent);
         let (mut sum, mut passed) = (Decayed { sum: 0.0, at: 0 }, 0);
@@ -107,6 +134,44 @@ impl Average {
         let secs = as_secs(until.saturating_sub(from));
         (-secs / self.period_secs).exp()
     }
+}
+
+/// Time that may have passed twice, summed up: by when those uses were sent that may have turned the
+/// clock back, and by when they were received.
+struct Twice {
+    sent: Vec<(u64, u64)>,
+    received: Vec<(u64, u64)>,
+}
+
+impl Twice {
+    fn new(spans: impl Iterator<Item = (u64, u64, u64)>) -> Self {
+        let (mut sent, mut received): (Vec<_>, Vec<_>) =
+            spans.map(|(sent, received, long)| ((sent, long), (received, long))).unzip();
+        for sums in [&mut sent, &mut received] {
+            sums.sort_unstable();
+            let mut sum = 0_u64;
+            for (_, long) in sums {
+                sum = sum.saturating_add(*long);
+                *long = sum;
+            }
+        }
+        Self { sent, received }
+    }
+
+    /// A moment, as late as it can be: everyone sent by then may have turned the clock back.
+    fn latest(&self, moment: u64) -> u64 {
+        moment.saturating_add(before(&self.sent, moment.saturating_add(1))).min(NEVER - 1)
+    }
+
+    /// A moment, as early as it can be: only those received before certainly did before.
+    fn earliest(&self, moment: u64) -> u64 {
+        moment.saturating_add(before(&self.received, moment)).min(NEVER - 1)
+    }
+}
+
+fn before(sums: &[(u64, u64)], moment: u64) -> u64 {
+    let count = sums.partition_point(|(at, _)| *at < moment);
+    count.checked_sub(1).map_or(0, |last| sums[last].1)
 }
 
 impl Decayed {

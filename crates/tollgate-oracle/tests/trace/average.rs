@@ -1,4 +1,4 @@
-use tollgate_oracle::trace::{Rule, Said, Seen};
+use tollgate_oracle::trace::{Rule, Said, Seen, Why};
 use tollgate_testkit::random::Random;
 
 use super::{exactly, seen, shuffle};
@@ -65,6 +65,41 @@ fn what_the_formula_answered_is_never_held_against_it() {
         assert_eq!((findings.over_admissions, findings.wrong_denials), (0, 0), "{limit} {strict}");
     }
     assert!(denials > all / 10 && denials < all * 9 / 10, "{denials} of {all}");
+}
+
+#[test]
+fn a_server_may_look_at_its_clock_before_it_comes_to_the_average() {
+    let mut random = Random::new(7);
+    let mut denials = 0;
+    for round in 0..2_000 {
+        let (strict, limit) = (round % 2 == 0, as_f64(random.between(1, 30)));
+        let mut model = Model { limit, period: 2.0, strict, state: None };
+        let (gap, skew) =
+            (random.log_between(1, 300_000_000), random.log_between(1, 2_000_000_000));
+        let (mut now, mut asks) = (START + skew, Vec::new());
+        for _ in 0..random.between(1, 120) {
+            now += random.below(gap);
+            // Two workers: one is late, the other is not.
+            let stamp = if random.chance(1, 2) { now } else { now - random.below(skew) };
+            let allowed = model.allows(stamp);
+            denials += u64::from(!allowed);
+            let said = if allowed { Said::Allowed } else { Said::Denied };
+            asks.push(Seen { sent: stamp, received: now, said });
+        }
+        let findings = rule(limit, strict).judge(START, &asks, TOLD);
+        assert_eq!((findings.over_admissions, findings.wrong_denials), (0, 0), "{limit} {strict}");
+    }
+    assert!(denials > 10_000, "both kinds of answers were judged: {denials}");
+}
+
+#[test]
+fn a_limit_of_nothing_allows_nothing() {
+    for limit in [0.0, -1.0] {
+        let asks = [exactly(START, Said::Denied), exactly(START + 1, Said::Allowed)];
+        let findings = rule(limit, false).judge(START, &asks, TOLD);
+        assert_eq!((findings.over_admissions, findings.wrong_denials), (1, 0));
+        assert_eq!(findings.over[0].why, Why::Never);
+    }
 }
 
 #[test]

@@ -177,3 +177,21 @@ fn rules_without_sense_are_refused() {
     }
     assert_eq!(Rule::Tokens { terms, cost: 2 }.refusal(), None);
 }
+
+#[test]
+fn many_that_overlap_one_late_answer_are_judged_in_no_time() {
+    let terms = Terms { burst: 1_000, count: 1_000, period_ns: 1_000_000 };
+    let late = Seen { sent: START, received: START + 1_000_000_000, said: Said::Allowed };
+    let mut asks = vec![late];
+    // One in a microsecond is what passes for good.
+    for index in 0..200_000 {
+        asks.push(exactly(START + 1 + index * 1_000, Said::Allowed));
+    }
+    let rule = Rule::Tokens { terms, cost: 1 };
+    assert_eq!(over(&asks, rule), 0);
+    let middle = START + 100_000_000;
+    asks.extend((0..999).map(|index| exactly(middle + index, Said::Allowed)));
+    assert_eq!(over(&asks, rule), 0);
+    asks.extend((0..3).map(|index| exactly(middle + 500 + index, Said::Allowed)));
+    assert_eq!(over(&asks, rule), 3);
+}

@@ -321,6 +321,11 @@ impl<D: Args, M: Args> RawLoad<D, M> {
                 format!("{connections} connections with {depth} requests each are too many");
             return Err(BenchError::Usage(format!("{words}: at most {UNDERWAY_MAX} in flight")));
         }
+        let segments = target.door.segments();
+        if segments > depth {
+            let words = format!("--segments {segments} are more than a connection sends");
+            return Err(BenchError::Usage(format!("{words}: at most --depth, which is {depth}")));
+        }
         if keys > 1 && spread != Spread::One && !target.door.has_keys() {
             let words = format!("`{}` is the same for every key", target.door);
             return Err(BenchError::Usage(format!("{words}: write {HOLE} into it, or --keys 1")));

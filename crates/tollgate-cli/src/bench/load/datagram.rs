@@ -76,6 +76,14 @@ impl Poster {
     /// Datagrams that are not answered in time are lost, and not waited for. Refuses a server that
     /// is not there.
     pub(crate) async fn run(mut self, socket: UdpSocket) -> Result<(), Failure> {
+        let talked = self.talk(&socket).await;
+        // What was sent may have been spent, even if nobody waits for the answer.
+        self.asker.give_up_all();
+        self.asker.tell();
+        talked
+    }
+
+    async fn talk(&mut self, socket: &UdpSocket) -> Result<(), Failure> {
         loop {
             let now = self.asker.stage.clock.now();
             self.asker.give_up(now);
@@ -83,7 +91,7 @@ impl Poster {
             if self.asker.is_done(now) {
                 return Ok(());
             }
-            self.send(&socket)?;
+            self.send(socket)?;
             self.asker.tell();
             let ready = tokio::select! {
                 biased;
@@ -95,7 +103,7 @@ impl Poster {
                 () = self.asker.line.wake.notified() => continue,
             };
             ready.map_err(|source| self.talking(source))?;
-            self.receive(&socket)?;
+            self.receive(socket)?;
         }
     }
 

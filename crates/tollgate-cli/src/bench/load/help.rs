@@ -16,9 +16,10 @@ is told. To be on time this program keeps one processor busy.
 
 Several depths or several rates, such as --depth 1,4,16, are measured one after the other.
 
-With --judge every decision is recorded, warm-up included, and judged when the run is over: was there
-more allowed than any order of the requests explains, or denied although there was room whatever the
-order? What was spent before the run does not matter.
+With --judge every decision is recorded, warm-up included, and judged when the run is over: was
+there more allowed than any order of the requests explains, or denied although there was room
+whatever the order? What was spent before the run does not matter; but keys whose rule is in the
+request have to be unused, or last used under the same rule.
 
 EXIT CODES
   0  measured
@@ -97,8 +98,8 @@ EXAMPLES
 
 pub(crate) const ECHO_UDP_HELP: &str = after_help!(
     "\
-Sends datagrams that any echo server sends back. No server that decides can be faster than one that
-only does this, so it is what a UDP rate limiter can be compared with.
+Sends datagrams that any echo server sends back, and compares. No server that decides can be faster
+than one that only does this, so it is what a UDP rate limiter can be compared with.
 
 EXAMPLES
   tollgate bench echo-udp --server :7000 --connections 4 --depth 64

@@ -27,17 +27,19 @@ pub(crate) struct Record {
     most: usize,
     /// How many answers were errors, and so no decisions.
     pub(crate) errors: u64,
-    /// How many there was no room for.
-    pub(crate) unrecorded: u64,
-    /// When the first of those was sent.
+    /// How many answers were decisions, whether there was room for them or not.
+    pub(crate) answered: u64,
+    /// How many nobody answered.
+    pub(crate) lost: u64,
+    /// When the first was sent that there was no room for.
     unrecorded_from: u64,
 }
 
 impl Record {
     /// An empty one of a run that begins now.
     pub(crate) fn new(start: Moment, most: usize) -> Self {
-        let decisions = Vec::new();
-        Self { start, decisions, most, errors: 0, unrecorded: 0, unrecorded_from: NEVER }
+        let (decisions, unrecorded_from) = (Vec::new(), NEVER);
+        Self { start, decisions, most, errors: 0, answered: 0, lost: 0, unrecorded_from }
     }
 
     /// A request was answered.
@@ -50,12 +52,14 @@ impl Record {
                 return;
             }
         };
+        self.answered += 1;
         let received = self.since_start(received);
         self.push(asked, received, said);
     }
 
     /// Nobody waits for the answer to a request any more.
     pub(crate) fn lose(&mut self, asked: &Asked) {
+        self.lost += 1;
         self.push(asked, NEVER, Said::Nothing);
     }
 
@@ -75,7 +79,6 @@ impl Record {
     fn push(&mut self, asked: &Asked, received: u64, said: Said) {
         let sent = self.since_start(asked.sent);
         if self.decisions.len() >= self.most {
-            self.unrecorded += 1;
             self.unrecorded_from = self.unrecorded_from.min(sent);
             return;
         }
@@ -111,7 +114,7 @@ mod tests {
         record.answer(&asked(2, 3), Moment::from_nanos(1_006), &Answer::Denied);
         record.answer(&asked(2, 3), Moment::from_nanos(1_006), &Answer::Error(b"no"));
         record.lose(&asked(4, 7));
-        assert_eq!((record.errors, record.unrecorded), (1, 0));
+        assert_eq!((record.errors, record.answered, record.lost), (1, 2, 1));
         let decisions = record.by_key();
         let seen: Vec<Seen> = decisions.iter().map(Seen::from).collect();
         assert_eq!(decisions.iter().map(|it| it.key).collect::<Vec<_>>(), [3, 7, 7]);
@@ -126,7 +129,8 @@ mod tests {
         record.answer(&asked(1, 0), Moment::from_nanos(1_003), &Answer::Denied);
         record.answer(&asked(2, 0), Moment::from_nanos(1_009), &Answer::Denied);
         record.answer(&asked(4, 0), Moment::from_nanos(1_010), &Answer::Allowed);
-        assert_eq!(record.unrecorded, 1);
+        record.lose(&asked(5, 0));
+        assert_eq!((record.answered, record.lost), (3, 1));
         let said: Vec<Said> = record.by_key().iter().map(|it| Seen::from(it).said).collect();
         assert_eq!(said, [Said::Denied, Said::Nothing]);
     }

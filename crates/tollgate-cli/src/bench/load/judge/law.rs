@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tollgate::Limits;
 use tollgate::limiter::EVERYBODY;
-use tollgate::limits::{IdBuffer, Limit, Source};
+use tollgate::limits::{IdBuffer, Limit, NamedLimit, Source};
 use tollgate_oracle::terms::Terms;
 use tollgate_oracle::trace::Rule;
-use tollgate_protocol::udp::{Governed, Guide, Rules};
-use tollgate_protocol::{bucket, udp};
-use tollgate_server::{STARTER_LIMITS, Text};
+use tollgate_protocol::udp::{self, Governed, Guide, Rules};
+use tollgate_server::{STARTER_LIMITS, Text, with_starter_buckets};
 
 use crate::bench::load::error::BenchError;
 use crate::bench::load::target::{Command, Decides, Door, Target};
@@ -139,11 +138,7 @@ impl RawJudge {
                 let buckets = Text::read("buckets", path)?;
                 Ok(self.limits(beside)?.with_buckets(&buckets.source())?)
             }
-            (_, limits) => {
-                let limits = self.limits(limits.or(beside))?;
-                // A limit may have the name of a bucket that the server begins with.
-                Ok(limits.clone().with_buckets(&bucket::STARTER).unwrap_or(limits))
-            }
+            (_, limits) => Ok(with_starter_buckets(self.limits(limits.or(beside))?)?),
         }
     }
 
@@ -244,26 +239,23 @@ fn governed(limits: &Limits, by: Governed, key: String) -> Result<Applied, Strin
 
 fn named(limits: &Limits, limit: &str, id: &str, cost: u64) -> Result<Applied, String> {
     let (found, id) = find(limits, limit, id)?;
+    if limits.named(limit).is_some_and(NamedLimit::is_shadow) {
+        return Err(format!("`{limit}` is in shadow and denies nobody: there is nothing to judge"));
+    }
     let period_ns = u64::try_from(found.period().get()).unwrap_or(u64::MAX);
     let terms = Terms { burst: found.burst(), count: found.count(), period_ns };
     let bucket = if id == EVERYBODY { limit.to_owned() } else { format!("{limit}:{id}") };
     Ok(Applied { rule: Rule::Tokens { terms, cost }, bucket })
 }
 
-/// A limit for an id, and the id in its one spelling.
+/// A limit for an id, and the id in its one spelling. One in shadow has a place for ids as well.
 fn find(limits: &Limits, limit: &str, id: &str) -> Result<(Limit, String), String> {
     let named = limits.named(limit).ok_or_else(|| {
         format!("there is no limit called `{limit}`: --judge takes the file that the server has")
     })?;
-    if named.is_shadow() {
-        return Err(format!("`{limit}` is in shadow and denies nobody: there is nothing to judge"));
-    }
     let mut buffer = IdBuffer::new();
-    let id = match named.id_format().canonical(id, &mut buffer) {
-        Ok(id) => id,
-        Err(_) if id == EVERYBODY => EVERYBODY,
-        Err(wrong) => return Err(format!("`{id}` is no id of `{limit}`: {wrong}")),
-    };
+    let canonical = named.id_format().canonical(id, &mut buffer);
+    let id = canonical.map_err(|wrong| format!("`{id}` is no id of `{limit}`: {wrong}"))?;
     let found = named.limit_for(id).ok_or_else(|| format!("`{limit}` says nothing of `{id}`"))?;
     Ok((*found, id.to_owned()))
 }

@@ -35,7 +35,8 @@ pub(crate) struct Judgement {
     unanswered: u64,
     /// Answers that were no decisions.
     errors: u64,
-    /// Decisions that no rule applies to, or that came when the record was full.
+    /// Decisions that no rule applies to, or that came when the record was full; and denials that
+    /// those may explain.
     unjudged: u64,
     deviation: Vec<Deviation>,
 }
@@ -73,37 +74,39 @@ struct Group<'a> {
 impl Judgement {
     /// Judges all that was recorded; each request asked for `cost`.
     pub(crate) fn of(record: Record, law: &Law, cost: u64) -> Self {
-        let (errors, unrecorded) = (record.errors, record.unrecorded);
+        let mut judgement = Self::empty(&record);
+        let answered = record.answered;
         let decisions = record.by_key();
         if decisions.len() >= MANY {
             say(format_args!("judging {} decisions", decisions.len()));
         }
-        let mut judgement = Self::empty(errors, unrecorded);
-        let (groups, ruleless) = groups(&decisions, law);
-        judgement.unjudged += ruleless;
+        let groups = groups(&decisions, law);
         let last = decisions.iter().map(|it| Seen::from(it).answered_at()).max().unwrap_or(0);
         let seconds = secs(last);
-        let mut all = Deviation::new(format!("{} keys", groups.len()), seconds);
-        let mut asks = Vec::new();
+        let mut all = Deviation::new(String::new(), seconds);
+        let (mut asks, mut rows) = (Vec::new(), 0_usize);
         for group in &groups {
             asks.clear();
             asks.extend(group.parts.iter().copied().flatten().map(Seen::from));
-            judgement.judge(group, &asks);
+            let is_judged = judgement.judge(group, &asks);
+            let Some(goal) = goal(&group.rule).filter(|_| is_judged) else { continue };
             let allowed = asks.iter().filter(|ask| ask.said == Said::Allowed).count();
             let granted = u64::try_from(allowed).unwrap_or(u64::MAX).saturating_mul(cost);
-            let Some(goal) = goal(&group.rule) else { continue };
+            rows += 1;
             all.granted += granted;
             all.goal += goal;
             let row = Deviation { granted, goal, ..Deviation::new(group.bucket.clone(), seconds) };
             judgement.keep(row.finished());
         }
-        if all.goal > 0.0 && groups.len() > 1 {
+        if rows > 1 {
+            all.name = format!("{rows} keys");
             judgement.deviation.insert(0, all.finished());
         }
+        judgement.unjudged = answered.saturating_sub(judgement.decisions);
         judgement
     }
 
-    fn empty(errors: u64, unjudged: u64) -> Self {
+    fn empty(record: &Record) -> Self {
         Self {
             decisions: 0,
             keys: 0,
@@ -111,28 +114,27 @@ impl Judgement {
             wrong_denials: 0,
             first_over_admissions: Vec::new(),
             first_wrong_denials: Vec::new(),
-            unanswered: 0,
-            errors,
-            unjudged,
+            unanswered: record.lost,
+            errors: record.errors,
+            unjudged: 0,
             deviation: Vec::new(),
         }
     }
 
-    fn judge(&mut self, group: &Group<'_>, asks: &[Seen]) {
-        let answered = asks.iter().filter(|ask| ask.said != Said::Nothing).count();
-        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        self.unanswered += count(asks.len() - answered);
+    /// Returns whether it can be judged.
+    fn judge(&mut self, group: &Group<'_>, asks: &[Seen]) -> bool {
         if group.is_mixed || group.rule.refusal().is_some() {
-            self.unjudged += count(answered);
-            return;
+            return false;
         }
-        self.decisions += count(answered);
+        let answered = asks.iter().filter(|ask| ask.said != Said::Nothing).count();
+        self.decisions += u64::try_from(answered).unwrap_or(u64::MAX);
         self.keys += 1;
         let findings = group.rule.judge(0, asks, TOLD_MAX);
         self.over_admissions += findings.over_admissions;
         self.wrong_denials += findings.wrong_denials;
         tell(&mut self.first_over_admissions, &findings.over, &group.bucket);
         tell(&mut self.first_wrong_denials, &findings.wrong, &group.bucket);
+        true
     }
 
     /// Keeps the rows of those that are furthest above their goal.
@@ -161,6 +163,10 @@ impl Judgement {
         lines.extend(self.first_over_admissions.iter().map(Told::line));
         lines.push(format!("wrong     {wrong_denials} wrong denials"));
         lines.extend(self.first_wrong_denials.iter().map(Told::line));
+        if self.unanswered > 0 {
+            let words = "unanswered: they may have been spent, or not";
+            lines.push(format!("open      {} {words}", self.unanswered));
+        }
         if self.unjudged > 0 {
             let words = "no rule applies to them, or they came after the first";
             lines.push(format!("unjudged  {}: {words} {DECISIONS_MAX}", self.unjudged));
@@ -176,17 +182,14 @@ impl Judgement {
     }
 }
 
-/// The decisions by their buckets, and how many no rule applies to.
-fn groups<'a>(decisions: &'a [Decision], law: &Law) -> (Vec<Group<'a>>, u64) {
+/// The decisions by their buckets, without those that no rule applies to.
+fn groups<'a>(decisions: &'a [Decision], law: &Law) -> Vec<Group<'a>> {
     let mut reader: Reader<'_> = law.reader();
-    let (mut groups, mut numbers, mut ruleless) = (Vec::<Group<'a>>::new(), Numbers::default(), 0);
+    let (mut groups, mut numbers) = (Vec::<Group<'a>>::new(), Numbers::default());
     let are_apart = matches!(law, Law::Carried(..));
     for part in decisions.chunk_by(|a, b| a.key == b.key) {
         let key = part.first().map_or(0, |decision| u64::from(decision.key));
-        let Ok(applied) = reader.apply(key) else {
-            ruleless += u64::try_from(part.len()).unwrap_or(u64::MAX);
-            continue;
-        };
+        let Ok(applied) = reader.apply(key) else { continue };
         let next = groups.len();
         let number = if are_apart { next } else { numbers.number(&applied.bucket, next) };
         match groups.get_mut(number) {
@@ -202,7 +205,7 @@ fn groups<'a>(decisions: &'a [Decision], law: &Law) -> (Vec<Group<'a>>, u64) {
             }),
         }
     }
-    (groups, ruleless)
+    groups
 }
 
 fn tell(told: &mut Vec<Told>, findings: &[Finding], key: &str) {

@@ -47,6 +47,37 @@ fn what_shares_a_bucket_under_different_rules_is_not_judged() {
     let judgement = Judgement::of(allowed(2, 5), &mixed, 1);
     assert_eq!((judgement.keys, judgement.unjudged, judgement.is_guilty()), (0, 10, false));
     assert!(judgement.lines().iter().any(|line| line.starts_with("unjudged  10: ")));
+    assert!(judgement.deviation.is_empty(), "there is no rule to compare with");
+}
+
+#[test]
+fn only_keys_that_were_judged_are_in_the_table() {
+    let law = rules(
+        "rules: [{match: '0$', limit: 1, period: 9, key: a}, {match: '1$', limit: 2, period: 9, key: a}, {match: 's', limit: 8, period: 9}]",
+    );
+    let judgement = Judgement::of(allowed(4, 5), &law, 1);
+    assert_eq!((judgement.keys, judgement.unjudged), (2, 10));
+    let names: Vec<&str> = judgement.deviation.iter().map(|row| &*row.name).collect();
+    assert_eq!(names, ["2 keys", "ws 2", "ws 3"]);
+    assert_eq!(judgement.deviation[0].granted, 10);
+}
+
+#[test]
+fn what_was_not_answered_and_what_is_not_judged_are_counted_apart() {
+    let law = rules("rules: [{match: '^ws ', limit: 8, period: 9}]");
+    let asked = |key| Asked { due: Moment::EPOCH, sent: Moment::EPOCH, key, cost: 1 };
+    let late = Moment::from_nanos(1_000_000);
+    let mut record = Record::new(Moment::EPOCH, 3);
+    record.answer(&asked(0), late, &Answer::Denied);
+    record.answer(&asked(0), late, &Answer::Allowed);
+    record.lose(&asked(0));
+    // There is no room for these, and they may explain the denial.
+    record.answer(&asked(0), late, &Answer::Allowed);
+    record.lose(&asked(0));
+    let judgement = Judgement::of(record, &law, 1);
+    let Judgement { decisions, unanswered, unjudged, .. } = judgement;
+    assert_eq!((decisions, unanswered, unjudged), (1, 2, 2));
+    assert!(judgement.lines().iter().any(|line| line.starts_with("open      2 unanswered: ")));
 }
 
 #[test]

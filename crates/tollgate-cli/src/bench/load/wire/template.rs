@@ -46,9 +46,9 @@ impl Template {
         text.len() - holes * HOLE.len() + holes * self.digits
     }
 
-    /// How many bytes the request has.
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+    /// Whether this is a request, of one that has no room for a key.
+    pub(crate) fn is(&self, bytes: &[u8]) -> bool {
+        self.holes.is_empty() && self.bytes == bytes
     }
 
     /// Appends the request for `key`.

@@ -104,13 +104,15 @@ fn a_datagram_says_which_request_it_answers() {
 }
 
 #[test]
-fn an_echo_of_a_datagram_has_its_number_and_its_length() {
+fn an_echo_of_a_datagram_is_the_datagram() {
     let wire = UdpWire::echo(keys(), 16);
     let mut out = Vec::new();
     wire.ask(7, 42, &mut out);
     assert_eq!(out, b"000000000007....");
     assert_eq!(wire.answer(&out), Some((7, Answer::Allowed)));
     assert_eq!(wire.answer(&out[..15]), Some((7, Answer::Error(&out[..15]))));
+    let other = b"000000000007...x";
+    assert_eq!(wire.answer(other), Some((7, Answer::Error(other))));
     assert_eq!(wire.answer(b"pong"), None);
 }
 

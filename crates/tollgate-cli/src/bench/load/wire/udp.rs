@@ -42,7 +42,7 @@ impl UdpWire {
         let (digits, rest) = datagram.split_first_chunk::<NUMBER_DIGITS>()?;
         let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
         if self.is_echo {
-            let is_same = rest.len() == self.template.len();
+            let is_same = self.template.is(rest);
             return Some((number, if is_same { Answer::Allowed } else { Answer::Error(datagram) }));
         }
         let words = rest.strip_prefix(b" ")?;

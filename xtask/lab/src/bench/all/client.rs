@@ -21,6 +21,19 @@ pub(super) struct Timing {
     pub(super) rounds: usize,
 }
 
+/// Says which keys a run draws: each time others than before.
+#[derive(Default)]
+pub(super) struct Seeds {
+    last: u64,
+}
+
+impl Seeds {
+    pub(super) fn draw(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+}
+
 /// How often each key is asked for, on average, before anything counts.
 const FILLS: f64 = 2.0;
 /// How long to fill at a time, with our own tool, and how often at most.
@@ -32,7 +45,11 @@ const FEW: f64 = 10_000.0;
 const TRIAL: f64 = 20_000.0;
 
 /// Asks until most keys are there.
-pub(super) fn fill(servers: &mut Servers, filler: &Contender) -> Result<(), Failure> {
+pub(super) fn fill(
+    servers: &mut Servers,
+    filler: &Contender,
+    seeds: &mut Seeds,
+) -> Result<(), Failure> {
     let wanted = FILLS * filler.keys();
     if filler.keys() < FEW || filler.kind.is_echo() {
         return Ok(());
@@ -45,7 +62,8 @@ pub(super) fn fill(servers: &mut Servers, filler: &Contender) -> Result<(), Fail
         if asked >= wanted {
             break;
         }
-        let rate = bench(servers, filler, Duration::ZERO, FILL_LENGTH)?.rate;
+        let timing = Timing { warm_up: Duration::ZERO, length: FILL_LENGTH, rounds: 1 };
+        let rate = bench(servers, filler, timing, seeds.draw())?.rate;
         asked += rate * FILL_LENGTH.as_secs_f64();
     }
     Ok(())
@@ -59,15 +77,17 @@ pub(super) fn try_out(servers: &mut Servers, contender: &Contender) -> Result<f6
     }
 }
 
-/// One short run. What Redis' own tool is told is how many requests, so `rate` says what to expect.
+/// One short run. What Redis' own tool is told is how many requests, so `rate` says what to expect; it
+/// draws its keys as it likes.
 pub(super) fn run(
     servers: &mut Servers,
     contender: &Contender,
     timing: Timing,
+    seed: u64,
     rate: f64,
 ) -> Result<Sample, Failure> {
     match contender.load {
-        Load::Bench { .. } => bench(servers, contender, timing.warm_up, timing.length),
+        Load::Bench { .. } => bench(servers, contender, timing, seed),
         Load::Redis { .. } => {
             let count = (rate * timing.length.as_secs_f64()).max(TRIAL);
             redis(servers, contender, count)
@@ -86,15 +106,15 @@ pub(super) fn tool(tollgate: &Path, server: &Server, door: &str) -> Result<Comma
 fn bench(
     servers: &mut Servers,
     contender: &Contender,
-    warm_up: Duration,
-    length: Duration,
+    timing: Timing,
+    seed: u64,
 ) -> Result<Sample, Failure> {
     let tollgate = servers.programs().tollgate.clone();
     let server = servers.of(contender.kind)?;
     let mut command = tool(&tollgate, server, contender.door())?;
     command.args(["--pid", &server.process.pid().to_string(), "--format", "json"]);
-    command.args(["--for", &format!("{}ms", length.as_millis())]);
-    command.args(["--warm-up", &millis(warm_up)]);
+    command.args(["--for", &format!("{}ms", timing.length.as_millis())]);
+    command.args(["--warm-up", &millis(timing.warm_up), "--seed", &seed.to_string()]);
     command.args(contender.words());
     sample(&output(command)?)
 }

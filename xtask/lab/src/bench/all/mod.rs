@@ -110,10 +110,10 @@ fn measure_all(args: &Args, folder: &Path) -> Result<(), Failure> {
 fn measure_doors(args: &Args, servers: &mut Servers) -> Vec<table::Row> {
     let groups = cases::all(args.keys());
     let groups: Vec<_> = groups.into_iter().filter(|group| args.wants(group.door)).collect();
-    let (mut rows, mut filled) = (Vec::new(), BTreeSet::new());
+    let (mut rows, mut past) = (Vec::new(), measure::Past::default());
     for (index, group) in groups.iter().enumerate() {
         eprintln!("[{}/{}] {}: {}", index + 1, groups.len(), group.door, group.load);
-        let measured = measure::group(servers, group, args.timing(), &mut filled);
+        let measured = measure::group(servers, group, args.timing(), &mut past);
         let new = table::rows(group, &measured);
         // The table comes at the end; whoever waits for it sees how it goes.
         for row in &new {

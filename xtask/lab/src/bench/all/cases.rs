@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::super::Failure;
 use super::goal::{Bound, Metric};
-use super::servers::{BURST, COUNT, Kind, LIMIT, PERIOD_SECS};
+use super::servers::{BURST, COUNT, Kind, LIMIT, PERIOD_SECS, QUOTA};
 use Bound::{Any, AtLeast, AtMost};
 use Metric::{Cpu, P50, PerCpu, Rate};
 
@@ -258,7 +258,7 @@ pub(super) fn ask(door: &'static str, kind: Kind, keys: u64, shape: &[&str]) -> 
     let what: &[&str] = match door {
         "udp" => &["--key", &address],
         "bucket" => &["--name", &bucket],
-        "throttr" => &["--consumer", &user, "--quota", "1000000000", "--ttl", "24h"],
+        "throttr" => &["--consumer", &user, "--quota", QUOTA, "--ttl", "24h"],
         "http" => &["--limit", LIMIT, "--id", &user],
         _ => &["--command", "throttle", "--limit", LIMIT, "--key", &user],
     };

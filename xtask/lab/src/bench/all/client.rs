@@ -41,6 +41,8 @@ const FILL_LENGTH: Duration = Duration::from_secs(2);
 const FILL_RUNS_MAX: usize = 100;
 /// Fewer keys than this are there before the first run is over.
 const FEW: f64 = 10_000.0;
+/// Which share of the answers may be a no.
+const DENIED_SHARE_MAX: f64 = 0.01;
 /// How many requests tell how fast Redis' own tool will be.
 const TRIAL: f64 = 20_000.0;
 
@@ -123,7 +125,8 @@ fn millis(length: Duration) -> String {
     if length.is_zero() { "0".into() } else { format!("{}ms", length.as_millis()) }
 }
 
-/// Reads a report of `tollgate bench`. Refuses one with errors in it: they are quicker than answers.
+/// Reads a report of `tollgate bench`. Refuses one with errors in it, or with more than a few denied:
+/// both are quicker than what is measured.
 fn sample(json: &str) -> Result<Sample, Failure> {
     let report: Value = serde_json::from_str(json)?;
     let number = |value: &Value, name: &str| {
@@ -132,6 +135,11 @@ fn sample(json: &str) -> Result<Sample, Failure> {
     let errors = number(&report["errors"], "errors")?;
     if errors > 0.0 {
         return Err(format!("{errors} errors, the first {}", report["first_error"]).into());
+    }
+    let denied = number(&report["denied"], "denied")?;
+    let requests = number(&report["requests"], "requests")?;
+    if denied > requests * DENIED_SHARE_MAX {
+        return Err(format!("{denied} of {requests} were denied: the limit is too small").into());
     }
     Ok(Sample {
         rate: number(&report["rate"], "rate")?,
@@ -163,17 +171,25 @@ fn redis(servers: &mut Servers, contender: &Contender, count: f64) -> Result<Sam
 mod tests {
     use super::*;
 
+    fn report(errors: u32, denied: u32) -> String {
+        format!(
+            r#"{{"rate":5.0,"errors":{errors},"first_error":"no","latency_us":{{"p50":2.0}},
+            "requests":200,"denied":{denied},"cpu_us_per_request":0.5}}"#
+        )
+    }
+
+    #[test]
+    fn a_report_is_no_measurement_if_more_than_one_in_a_hundred_was_denied() {
+        assert!(sample(&report(0, 2)).is_ok());
+        let error = sample(&report(0, 3)).unwrap_err().to_string();
+        assert_eq!(error, "3 of 200 were denied: the limit is too small");
+    }
+
     #[test]
     fn a_report_is_read_and_errors_are_no_measurement() {
-        let report = |errors: u32| {
-            format!(
-                r#"{{"rate":5.0,"errors":{errors},"first_error":"no","latency_us":{{"p50":2.0}},
-                "cpu_us_per_request":0.5}}"#
-            )
-        };
-        let good = sample(&report(0)).unwrap();
+        let good = sample(&report(0, 0)).unwrap();
         assert_eq!((good.rate, good.p50, good.cpu), (5.0, 2.0, 0.5));
-        assert!(sample(&report(1)).unwrap_err().to_string().contains("\"no\""));
+        assert!(sample(&report(1, 0)).unwrap_err().to_string().contains("\"no\""));
         assert!(sample("{}").is_err() && sample("").is_err());
     }
 }

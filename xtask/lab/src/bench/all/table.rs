@@ -52,7 +52,7 @@ fn row(group: &Group, comparison: &Comparison, measured: &[Measured]) -> Row {
     let verdict = verdict(bound, ratio);
     let failed = [ours, theirs].into_iter().filter_map(|name| {
         let error = find(name)?.samples.as_ref().err()?;
-        Some(format!("{} {name}: {error}", group.door))
+        Some(format!("{}, {}, {name}: {error}", group.door, group.load))
     });
     let shown = ratio.map_or("-".into(), |ratio| ratio_text(metric, ratio));
     let [rate, cpu, p50] = numbers(mine);
@@ -162,7 +162,10 @@ mod tests {
         ];
         let rows = rows(group, &measured);
         assert_eq!(rows[0].verdict, Verdict::NotMeasured);
-        assert_eq!(rows[0].notes, ["udp bare recvmmsg/sendmmsg: it is away"]);
+        assert_eq!(
+            rows[0].notes,
+            ["udp, 4 sockets, 64 in flight on each, bare recvmmsg/sendmmsg: it is away"]
+        );
     }
 
     #[test]

@@ -84,6 +84,7 @@ pub(super) fn all(keys: Keys) -> Vec<Group> {
     groups.extend(["bucket", "throttr"].map(|door| deep(door, keys)));
     let goals = [(1, 1.0, 1.5), (16, 1.1, 10.0), (100, 2.0, 25.0)];
     groups.extend(goals.map(|(depth, get, script)| resp(depth, get, script, keys)));
+    groups.extend(["1", "16", "100"].map(|depth| resp_bare(depth, keys)));
     groups.push(http(keys));
     groups.extend(DOORS.map(|door| spread(door, keys)));
     groups
@@ -192,6 +193,23 @@ fn resp(depth: u32, get: f64, script: f64, keys: Keys) -> Group {
             contender("throttlecrab", Kind::Throttlecrab, Command::Throttlecrab),
         ],
         comparisons,
+    }
+}
+
+/// Redis' own tool cannot ask an echo, so ours asks both.
+fn resp_bare(depth: &str, keys: Keys) -> Group {
+    let shape = ["--connections", "50", "--depth", depth];
+    Group {
+        door: "resp",
+        load: format!("tollgate bench, 50 connections, depth {depth}"),
+        contenders: vec![
+            ask("resp", Kind::Tollgate, keys.usual, &shape).named("THROTTLE"),
+            echo(Kind::EchoResp, &shape).named("bare tokio echo"),
+        ],
+        comparisons: vec![
+            compare("THROTTLE", "bare tokio echo", Rate, Any),
+            compare("THROTTLE", "bare tokio echo", Cpu, Any),
+        ],
     }
 }
 
@@ -395,9 +413,14 @@ mod tests {
         let usual = 6;
         let bucket = "get \r\n".len() + LIMIT.len() + ":user".len() + usual;
         let throttr = 26 + 2 + "user/bench".len() + usual;
+        let resp = format!(
+            "*4\r\n$8\r\nTHROTTLE\r\n${}\r\n{LIMIT}\r\n$10\r\nuser\r\n$1\r\n1\r\n",
+            LIMIT.len()
+        );
         let bytes = |kind: Kind| kind.bytes().unwrap()[0].parse::<usize>().unwrap();
         assert_eq!(bytes(Kind::EchoBucket), bucket);
         assert_eq!(bytes(Kind::EchoThrottr), throttr);
+        assert_eq!(bytes(Kind::EchoResp), resp.len() + usual);
         assert_eq!("000000000000 over_limit ws ip=1.1.1.".len() + usual, 42);
     }
 }

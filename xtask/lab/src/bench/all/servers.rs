@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::super::Failure;
-use super::process::{Process, SERVER_CORE, pinned};
+use super::process::{Process, SERVER_CORE, output, pinned};
 
 /// The limit that everybody asks for; the words of every peer say the same. It is slow enough that
 /// every key stays in use, and large enough that nobody is denied: a hot key at 20 million a second
@@ -41,6 +41,7 @@ const ANSWER_BYTES_MAX: usize = 1 << 12;
 /// What a door's requests and answers are, in bytes: of the keys that `cases` asks for.
 const BUCKET_BYTES: [&str; 2] = ["34", "2"];
 const THROTTR_BYTES: [&str; 2] = ["44", "18"];
+const RESP_BYTES: [&str; 2] = ["66", "43"];
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,7 @@ pub(super) enum Kind {
     /// Over TCP, with the bytes of a door.
     EchoBucket,
     EchoThrottr,
+    EchoResp,
     EchoHttp,
     Redis,
     Throttlecrab,
@@ -61,8 +63,8 @@ pub(super) enum Kind {
 impl Kind {
     /// Whether it knows no keys.
     pub(super) fn is_echo(self) -> bool {
-        use Kind::{EchoBucket, EchoHttp, EchoSegments, EchoThrottr, EchoUdp};
-        matches!(self, EchoUdp | EchoSegments | EchoBucket | EchoThrottr | EchoHttp)
+        self.bytes().is_some()
+            || matches!(self, Self::EchoUdp | Self::EchoSegments | Self::EchoHttp)
     }
 
     /// How many bytes a request and its answer have, of an echo over TCP.
@@ -70,6 +72,7 @@ impl Kind {
         match self {
             Self::EchoBucket => Some(BUCKET_BYTES),
             Self::EchoThrottr => Some(THROTTR_BYTES),
+            Self::EchoResp => Some(RESP_BYTES),
             _ => None,
         }
     }
@@ -163,7 +166,7 @@ impl Servers {
             }),
             Kind::EchoUdp => self.echo(&["udp"]),
             Kind::EchoSegments => self.echo(&["segments"]),
-            Kind::EchoBucket | Kind::EchoThrottr => {
+            Kind::EchoBucket | Kind::EchoThrottr | Kind::EchoResp => {
                 let [bytes, answer] = kind.bytes().unwrap_or_default();
                 self.echo(&["tcp", "--bytes", bytes, "--answer-bytes", answer])
             }
@@ -206,6 +209,9 @@ impl Servers {
     }
 
     fn redis(&self) -> Result<Server, Failure> {
+        let mut version = Command::new("redis-server");
+        version.arg("--version");
+        output(version)?;
         let port = free_port()?;
         let mut command = pinned(SERVER_CORE, "redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);

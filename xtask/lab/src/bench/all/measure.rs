@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::cases::{Contender, Group};
 use super::client::{self, Seeds, Timing};
 use super::goal::Sample;
-use super::servers::Servers;
+use super::servers::{Kind, Servers};
 
 /// What a contender did in every round, or why it is not known.
 pub(super) struct Measured {
@@ -18,7 +18,15 @@ pub(super) struct Measured {
 pub(super) struct Past {
     /// What servers were filled with.
     known: BTreeSet<String>,
+    /// Who was measured at least once.
+    measured: Vec<Kind>,
     seeds: Seeds,
+}
+
+impl Past {
+    pub(super) fn was_measured(&self, kind: Kind) -> bool {
+        self.measured.contains(&kind)
+    }
 }
 
 /// Fills in the keys, and then measures one after the other: forth in one round, back in the next, so
@@ -41,6 +49,8 @@ pub(super) fn group(
             runner.run(servers, timing, seed);
         }
     }
+    let good = field.iter().filter(|runner| runner.samples.is_ok());
+    past.measured.extend(good.map(|runner| runner.contender.kind));
     let done = field.into_iter();
     done.map(|runner| Measured { name: runner.contender.name, samples: runner.samples }).collect()
 }

@@ -69,20 +69,14 @@ impl Args {
 
     /// What whoever reads the results has to know, unless everything was measured as usual.
     fn reservation(&self) -> String {
-        let mut words = String::new();
-        if self.quick {
-            let (Timing { length, rounds, .. }, keys) = (self.timing(), self.keys());
-            words += &format!(
-                " This was a quick look: only {rounds} rounds of {} ms each, and {} keys instead of {}.",
-                length.as_millis(),
-                keys.usual,
-                KEYS.usual,
-            );
-        }
-        if !self.only.is_empty() {
-            words += &format!(" Only this was measured: {}.", self.only.join(", "));
-        }
-        words
+        let (Timing { length, rounds, .. }, keys) = (self.timing(), self.keys().usual);
+        let quick = self.quick.then(|| {
+            let runs = format!("only {rounds} rounds of {} ms each", length.as_millis());
+            format!(" This was a quick look: {runs}, and {keys} keys instead of {}.", KEYS.usual)
+        });
+        let only = (!self.only.is_empty())
+            .then(|| format!(" Only this was measured: {}.", self.only.join(", ")));
+        quick.into_iter().chain(only).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use tollgate::Nanos;
 
 use super::judge::RawJudge;
-use super::keys::{KEYS_MAX, Spread};
+use super::keys::{CONNECTIONS_MAX, KEYS_MAX, Spread};
 use super::target::{Command, Door, Step, Target};
 use super::wire::template::HOLE;
 use super::{BenchError, Load};
@@ -25,8 +25,6 @@ use super::help::{
 
 /// How many datagrams can be sent as one: what the system takes.
 const SEGMENTS_MAX: i64 = 64;
-/// How many connections a run can open.
-const CONNECTIONS_MAX: u64 = 10_000;
 /// How many requests one connection can have in flight.
 const DEPTH_MAX: u64 = 10_000;
 /// How many requests all connections can have in flight.
@@ -98,6 +96,9 @@ pub(crate) struct RawTarget {
     /// How requests are spread over them: one, uniform, or zipf and its exponent
     #[arg(long, value_name = "one|uniform|zipf[:S]", default_value = "uniform")]
     spread: Spread,
+    /// Which keys are drawn: two runs with the same seed ask for the same keys in the same order
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
     /// The server's process, to tell how much of a processor a request takes
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
@@ -309,13 +310,14 @@ impl<D: Args, M: Args> RawLoad<D, M> {
         door: impl FnOnce(D) -> Result<(Server, Door), BenchError>,
     ) -> Result<(Target, Vec<Step>, M), BenchError> {
         let (server, door) = door(self.door)?;
-        let RawTarget { patience, connections, depth, rate, keys, spread, pid, spin } = self.target;
+        let RawTarget { patience, connections, depth, rate, keys, spread, seed, pid, spin } =
+            self.target;
         let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let connections = count(connections);
         let steps = steps(&depth.into_iter().map(count).collect::<Vec<_>>(), &rate)?;
         let depth = steps.iter().map(|step| step.depth).max().unwrap_or(1);
         let timeout = patience.timeout;
-        let target = Target { door, server, timeout, connections, keys, spread, pid, spin };
+        let target = Target { door, server, timeout, connections, keys, spread, seed, pid, spin };
         if connections.saturating_mul(depth) > UNDERWAY_MAX {
             let words =
                 format!("{connections} connections with {depth} requests each are too many");

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use super::random::Random;
 use super::zipf::{EXPONENT_MAX, Zipf};
 
+/// How many connections a run can open.
+pub(crate) const CONNECTIONS_MAX: u64 = 10_000;
 /// How many keys a run can ask for.
 pub(crate) const KEYS_MAX: u64 = 10_000_000;
 
@@ -84,6 +86,12 @@ impl Keys {
     }
 }
 
+/// What a connection's keys are seeded with: no two connections of a run, nor of two runs whose own
+/// seeds differ, draw alike.
+pub(crate) fn seed_of(run: u64, connection: u64) -> u64 {
+    run.wrapping_mul(CONNECTIONS_MAX).wrapping_add(connection)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,5 +123,18 @@ mod tests {
         assert!((0..100).all(|_| one.draw() == 0));
         let mut zipf = Keys::new(10, Spread::Zipf(10.0), 1);
         assert!((0..100).filter(|_| zipf.draw() == 0).count() > 90);
+    }
+
+    #[test]
+    fn runs_draw_alike_only_if_their_seeds_are_the_same() {
+        let drawn = |run, connection| -> Vec<u64> {
+            let mut keys = Keys::new(KEYS_MAX, Spread::Uniform, seed_of(run, connection));
+            (0..10).map(|_| keys.draw()).collect()
+        };
+        assert_eq!(drawn(7, 3), drawn(7, 3));
+        assert_ne!(drawn(7, 3), drawn(7, 4));
+        assert_ne!(drawn(7, 3), drawn(8, 3));
+        assert_ne!(drawn(0, CONNECTIONS_MAX - 1), drawn(1, 0));
+        assert!(!drawn(u64::MAX, 3).is_empty());
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tollgate::{Clock, Moment, Nanos};
 
 use super::flight::Flight;
-use super::keys::Keys;
+use super::keys::{Keys, seed_of};
 use super::tally::{Asked, Tally, Window};
 use super::target::{Step, Target};
 use super::wire::Answer;
@@ -84,12 +84,12 @@ pub(crate) struct Asker {
 
 impl Asker {
     pub(crate) fn new(stage: &Rc<Stage>, line: &Rc<Line>, index: u64) -> Self {
-        let Target { keys, spread, .. } = stage.target;
+        let Target { keys, spread, seed, .. } = stage.target;
         Self {
             stage: Rc::clone(stage),
             line: Rc::clone(line),
             index,
-            keys: Keys::new(keys, spread, index),
+            keys: Keys::new(keys, spread, seed_of(seed, index)),
             flight: Flight::new(stage.step.depth),
             sent: 0,
             answered: 0,

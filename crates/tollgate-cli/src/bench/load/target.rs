@@ -19,6 +19,8 @@ pub(crate) struct Target {
     pub(crate) connections: usize,
     pub(crate) keys: u64,
     pub(crate) spread: Spread,
+    /// Decides which keys are drawn.
+    pub(crate) seed: u64,
     /// The server's process, if its use of the processor is to be told.
     pub(crate) pid: Option<u32>,
     /// Whether answers are looked for all the time, instead of sleeping until one comes.

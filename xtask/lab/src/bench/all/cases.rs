@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::super::Failure;
 use super::goal::{Bound, Metric};
-use super::servers::{BURST, COUNT, Kind, LIMIT, PERIOD_SECS};
+use super::servers::{BURST, COUNT, Kind, LIMIT, PERIOD_SECS, QUOTA};
 use Bound::{Any, AtLeast, AtMost};
 use Metric::{Cpu, P50, PerCpu, Rate};
 
@@ -84,6 +84,7 @@ pub(super) fn all(keys: Keys) -> Vec<Group> {
     groups.extend(["bucket", "throttr"].map(|door| deep(door, keys)));
     let goals = [(1, 1.0, 1.5), (16, 1.1, 10.0), (100, 2.0, 25.0)];
     groups.extend(goals.map(|(depth, get, script)| resp(depth, get, script, keys)));
+    groups.extend(["1", "16", "100"].map(|depth| resp_bare(depth, keys)));
     groups.push(http(keys));
     groups.extend(DOORS.map(|door| spread(door, keys)));
     groups
@@ -195,6 +196,23 @@ fn resp(depth: u32, get: f64, script: f64, keys: Keys) -> Group {
     }
 }
 
+/// Redis' own tool cannot ask an echo, so ours asks both.
+fn resp_bare(depth: &str, keys: Keys) -> Group {
+    let shape = ["--connections", "50", "--depth", depth];
+    Group {
+        door: "resp",
+        load: format!("tollgate bench, 50 connections, depth {depth}"),
+        contenders: vec![
+            ask("resp", Kind::Tollgate, keys.usual, &shape).named("THROTTLE"),
+            echo(Kind::EchoResp, &shape).named("bare tokio echo"),
+        ],
+        comparisons: vec![
+            compare("THROTTLE", "bare tokio echo", Rate, Any),
+            compare("THROTTLE", "bare tokio echo", Cpu, Any),
+        ],
+    }
+}
+
 fn http(keys: Keys) -> Group {
     let [one, many] = ["1", "16"].map(|depth| ["--connections", "50", "--depth", depth]);
     Group {
@@ -258,7 +276,7 @@ pub(super) fn ask(door: &'static str, kind: Kind, keys: u64, shape: &[&str]) -> 
     let what: &[&str] = match door {
         "udp" => &["--key", &address],
         "bucket" => &["--name", &bucket],
-        "throttr" => &["--consumer", &user, "--quota", "1000000000", "--ttl", "24h"],
+        "throttr" => &["--consumer", &user, "--quota", QUOTA, "--ttl", "24h"],
         "http" => &["--limit", LIMIT, "--id", &user],
         _ => &["--command", "throttle", "--limit", LIMIT, "--key", &user],
     };
@@ -395,9 +413,14 @@ mod tests {
         let usual = 6;
         let bucket = "get \r\n".len() + LIMIT.len() + ":user".len() + usual;
         let throttr = 26 + 2 + "user/bench".len() + usual;
+        let resp = format!(
+            "*4\r\n$8\r\nTHROTTLE\r\n${}\r\n{LIMIT}\r\n$10\r\nuser\r\n$1\r\n1\r\n",
+            LIMIT.len()
+        );
         let bytes = |kind: Kind| kind.bytes().unwrap()[0].parse::<usize>().unwrap();
         assert_eq!(bytes(Kind::EchoBucket), bucket);
         assert_eq!(bytes(Kind::EchoThrottr), throttr);
+        assert_eq!(bytes(Kind::EchoResp), resp.len() + usual);
         assert_eq!("000000000000 over_limit ws ip=1.1.1.".len() + usual, 42);
     }
 }

@@ -21,6 +21,19 @@ pub(super) struct Timing {
     pub(super) rounds: usize,
 }
 
+/// Says which keys a run draws: each time others than before.
+#[derive(Default)]
+pub(super) struct Seeds {
+    last: u64,
+}
+
+impl Seeds {
+    pub(super) fn draw(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+}
+
 /// How often each key is asked for, on average, before anything counts.
 const FILLS: f64 = 2.0;
 /// How long to fill at a time, with our own tool, and how often at most.
@@ -28,11 +41,17 @@ const FILL_LENGTH: Duration = Duration::from_secs(2);
 const FILL_RUNS_MAX: usize = 100;
 /// Fewer keys than this are there before the first run is over.
 const FEW: f64 = 10_000.0;
+/// Which share of the answers may be a no.
+const DENIED_SHARE_MAX: f64 = 0.01;
 /// How many requests tell how fast Redis' own tool will be.
 const TRIAL: f64 = 20_000.0;
 
 /// Asks until most keys are there.
-pub(super) fn fill(servers: &mut Servers, filler: &Contender) -> Result<(), Failure> {
+pub(super) fn fill(
+    servers: &mut Servers,
+    filler: &Contender,
+    seeds: &mut Seeds,
+) -> Result<(), Failure> {
     let wanted = FILLS * filler.keys();
     if filler.keys() < FEW || filler.kind.is_echo() {
         return Ok(());
@@ -45,7 +64,8 @@ pub(super) fn fill(servers: &mut Servers, filler: &Contender) -> Result<(), Fail
         if asked >= wanted {
             break;
         }
-        let rate = bench(servers, filler, Duration::ZERO, FILL_LENGTH)?.rate;
+        let timing = Timing { warm_up: Duration::ZERO, length: FILL_LENGTH, rounds: 1 };
+        let rate = bench(servers, filler, timing, seeds.draw())?.rate;
         asked += rate * FILL_LENGTH.as_secs_f64();
     }
     Ok(())
@@ -59,15 +79,17 @@ pub(super) fn try_out(servers: &mut Servers, contender: &Contender) -> Result<f6
     }
 }
 
-/// One short run. What Redis' own tool is told is how many requests, so `rate` says what to expect.
+/// One short run. What Redis' own tool is told is how many requests, so `rate` says what to expect; it
+/// draws its keys as it likes.
 pub(super) fn run(
     servers: &mut Servers,
     contender: &Contender,
     timing: Timing,
+    seed: u64,
     rate: f64,
 ) -> Result<Sample, Failure> {
     match contender.load {
-        Load::Bench { .. } => bench(servers, contender, timing.warm_up, timing.length),
+        Load::Bench { .. } => bench(servers, contender, timing, seed),
         Load::Redis { .. } => {
             let count = (rate * timing.length.as_secs_f64()).max(TRIAL);
             redis(servers, contender, count)
@@ -86,15 +108,15 @@ pub(super) fn tool(tollgate: &Path, server: &Server, door: &str) -> Result<Comma
 fn bench(
     servers: &mut Servers,
     contender: &Contender,
-    warm_up: Duration,
-    length: Duration,
+    timing: Timing,
+    seed: u64,
 ) -> Result<Sample, Failure> {
     let tollgate = servers.programs().tollgate.clone();
     let server = servers.of(contender.kind)?;
     let mut command = tool(&tollgate, server, contender.door())?;
     command.args(["--pid", &server.process.pid().to_string(), "--format", "json"]);
-    command.args(["--for", &format!("{}ms", length.as_millis())]);
-    command.args(["--warm-up", &millis(warm_up)]);
+    command.args(["--for", &format!("{}ms", timing.length.as_millis())]);
+    command.args(["--warm-up", &millis(timing.warm_up), "--seed", &seed.to_string()]);
     command.args(contender.words());
     sample(&output(command)?)
 }
@@ -103,7 +125,8 @@ fn millis(length: Duration) -> String {
     if length.is_zero() { "0".into() } else { format!("{}ms", length.as_millis()) }
 }
 
-/// Reads a report of `tollgate bench`. Refuses one with errors in it: they are quicker than answers.
+/// Reads a report of `tollgate bench`. Refuses one with errors in it, or with more than a few denied:
+/// both are quicker than what is measured.
 fn sample(json: &str) -> Result<Sample, Failure> {
     let report: Value = serde_json::from_str(json)?;
     let number = |value: &Value, name: &str| {
@@ -112,6 +135,11 @@ fn sample(json: &str) -> Result<Sample, Failure> {
     let errors = number(&report["errors"], "errors")?;
     if errors > 0.0 {
         return Err(format!("{errors} errors, the first {}", report["first_error"]).into());
+    }
+    let denied = number(&report["denied"], "denied")?;
+    let requests = number(&report["requests"], "requests")?;
+    if denied > requests * DENIED_SHARE_MAX {
+        return Err(format!("{denied} of {requests} were denied: the limit is too small").into());
     }
     Ok(Sample {
         rate: number(&report["rate"], "rate")?,
@@ -143,17 +171,25 @@ fn redis(servers: &mut Servers, contender: &Contender, count: f64) -> Result<Sam
 mod tests {
     use super::*;
 
+    fn report(errors: u32, denied: u32) -> String {
+        format!(
+            r#"{{"rate":5.0,"errors":{errors},"first_error":"no","latency_us":{{"p50":2.0}},
+            "requests":200,"denied":{denied},"cpu_us_per_request":0.5}}"#
+        )
+    }
+
+    #[test]
+    fn a_report_is_no_measurement_if_more_than_one_in_a_hundred_was_denied() {
+        assert!(sample(&report(0, 2)).is_ok());
+        let error = sample(&report(0, 3)).unwrap_err().to_string();
+        assert_eq!(error, "3 of 200 were denied: the limit is too small");
+    }
+
     #[test]
     fn a_report_is_read_and_errors_are_no_measurement() {
-        let report = |errors: u32| {
-            format!(
-                r#"{{"rate":5.0,"errors":{errors},"first_error":"no","latency_us":{{"p50":2.0}},
-                "cpu_us_per_request":0.5}}"#
-            )
-        };
-        let good = sample(&report(0)).unwrap();
+        let good = sample(&report(0, 0)).unwrap();
         assert_eq!((good.rate, good.p50, good.cpu), (5.0, 2.0, 0.5));
-        assert!(sample(&report(1)).unwrap_err().to_string().contains("\"no\""));
+        assert!(sample(&report(1, 0)).unwrap_err().to_string().contains("\"no\""));
         assert!(sample("{}").is_err() && sample("").is_err());
     }
 }

@@ -3,12 +3,10 @@
 //! Each is a process of its own and one thread, says where it listens as `tollgate serve` does, and
 //! goes on until it is killed.
 
-use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io::{IoSlice, IoSliceMut, Write as _};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
-use std::rc::Rc;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -20,7 +18,7 @@ use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg,
     recvmsg, sendmmsg, sendmsg, setsockopt, sockopt,
 };
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{LocalSet, spawn_local};
 
@@ -155,24 +153,18 @@ where
     })
 }
 
-thread_local! {
-    /// One for all connections, as only one reads at a time.
-    static ROOM: Rc<RefCell<Vec<u8>>> = Rc::new(RefCell::new(vec![0; READ_BYTES]));
-}
-
 async fn stream_echo(stream: TcpStream, bytes: usize, answer_bytes: usize) -> Result<(), Failure> {
-    let (mut stream, room) = (stream, ROOM.with(Rc::clone));
+    let mut stream = stream;
+    let mut room = vec![0; READ_BYTES];
     let answers = vec![b'1'; (READ_BYTES / bytes + 1) * answer_bytes];
     let mut rest = 0;
     loop {
-        stream.readable().await?;
-        let read = stream.try_read(&mut room.borrow_mut());
-        let length = match read {
-            Ok(0) => return Ok(()),
-            Ok(length) => length,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
-            Err(error) => return Err(error.into()),
-        };
+        // Unlike `try_read`, this knows of a read that did not fill the room that no more is there, and
+        // waits instead of asking the system in vain.
+        let length = stream.read(&mut room).await?;
+        if length == 0 {
+            return Ok(());
+        }
         let (count, left) = whole(rest, length, bytes);
         rest = left;
         stream.write_all(&answers[..count * answer_bytes]).await?;

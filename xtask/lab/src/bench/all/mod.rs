@@ -20,7 +20,7 @@ mod table;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Failure;
 use cases::{DOORS, KEYS, KEYS_QUICK, Keys};
@@ -66,6 +66,18 @@ impl Args {
     fn timing(&self) -> Timing {
         if self.quick { QUICK } else { USUAL }
     }
+
+    /// What whoever reads the results has to know, unless everything was measured as usual.
+    fn reservation(&self) -> String {
+        let (Timing { length, rounds, .. }, keys) = (self.timing(), self.keys().usual);
+        let quick = self.quick.then(|| {
+            let runs = format!("only {rounds} rounds of {} ms each", length.as_millis());
+            format!(" This was a quick look: {runs}, and {keys} keys instead of {}.", KEYS.usual)
+        });
+        let only = (!self.only.is_empty())
+            .then(|| format!(" Only this was measured: {}.", self.only.join(", ")));
+        quick.into_iter().chain(only).collect()
+    }
 }
 
 /// Measures, prints and draws. Refuses if a goal was not reached.
@@ -80,14 +92,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 fn measure_all(args: &Args, folder: &Path) -> Result<(), Failure> {
     let mut servers = Servers::new(programs(args, folder)?);
-    let rows = measure_doors(args, &mut servers);
+    // What is installed is there the next time.
+    let begin = now();
+    let (rows, past) = measure_doors(args, &mut servers);
     let engine = if args.wants(IN_PROCESS) {
         in_process::measure(&[1_000, args.keys().usual], args.timing().rounds)?
     } else {
         Vec::new()
     };
-    let machine = page::machine();
-    println!("{machine}\n");
+    let about = [page::machine(&past), args.reservation()].concat();
+    println!("{about}\n");
     println!("{}", table::text(&rows));
     let notes: BTreeSet<&String> = rows.iter().flat_map(|row| &row.notes).collect();
     for note in &notes {
@@ -101,19 +115,26 @@ fn measure_all(args: &Args, folder: &Path) -> Result<(), Failure> {
         let doors: Vec<&str> = DOORS.into_iter().filter(|door| args.wants(door)).collect();
         let charts = page::charts(&mut servers, &doors, out, args.timing(), args.keys())?;
         let tables = [table::markdown(&rows), in_process::markdown(&engine)].join("\n");
-        let text = format!("{machine}\n\n{tables}\n{}{charts}", notes.collect::<String>());
+        let about = format!("{about} It took {}.", page::length(begin.elapsed()));
+        let text = format!("{about}\n\n{tables}\n{}{charts}", notes.collect::<String>());
         eprintln!("written: {}", page::write(out, &text)?.display());
     }
+    println!("it took {}", page::length(begin.elapsed()));
     judge(&rows)
 }
 
-fn measure_doors(args: &Args, servers: &mut Servers) -> Vec<table::Row> {
+#[expect(clippy::disallowed_methods, reason = "a benchmark tells how long it took")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn measure_doors(args: &Args, servers: &mut Servers) -> (Vec<table::Row>, measure::Past) {
     let groups = cases::all(args.keys());
     let groups: Vec<_> = groups.into_iter().filter(|group| args.wants(group.door)).collect();
-    let (mut rows, mut filled) = (Vec::new(), BTreeSet::new());
+    let (mut rows, mut past) = (Vec::new(), measure::Past::default());
     for (index, group) in groups.iter().enumerate() {
         eprintln!("[{}/{}] {}: {}", index + 1, groups.len(), group.door, group.load);
-        let measured = measure::group(servers, group, args.timing(), &mut filled);
+        let measured = measure::group(servers, group, args.timing(), &mut past);
         let new = table::rows(group, &measured);
         // The table comes at the end; whoever waits for it sees how it goes.
         for row in &new {
@@ -121,7 +142,7 @@ fn measure_doors(args: &Args, servers: &mut Servers) -> Vec<table::Row> {
         }
         rows.extend(new);
     }
-    rows
+    (rows, past)
 }
 
 /// What is started: `tollgate` was built beside this program.
@@ -146,4 +167,21 @@ fn judge(rows: &[table::Row]) -> Result<(), Failure> {
         return Ok(());
     }
     Err(format!("{missed} goals were missed, and {unknown} were not measured").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_say_so_if_not_everything_was_measured_as_usual() {
+        let only = vec!["udp".to_owned(), "resp".to_owned()];
+        let usual = Args { quick: false, only: Vec::new(), out: None };
+        assert_eq!(usual.reservation(), "");
+        let some = Args { only, ..usual };
+        assert_eq!(some.reservation(), " Only this was measured: udp, resp.");
+        let quick = Args { quick: true, ..some }.reservation();
+        assert!(quick.contains("3 rounds of 300 ms each, and 100000 keys instead of 1000000."));
+        assert!(quick.ends_with("udp, resp."));
+    }
 }

@@ -8,14 +8,23 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::super::Failure;
-use super::process::{Process, SERVER_CORE, pinned};
+use super::process::{Process, SERVER_CORE, output, pinned};
 
 /// The limit that everybody asks for; the words of every peer say the same. It is slow enough that
-/// every key stays in use, and large enough that next to nothing is denied.
+/// every key stays in use, and large enough that nobody is denied: a hot key at 20 million a second
+/// has enough for more than a minute and a half, and is asked for less long. What peers reckon with, in
+/// nanoseconds since 1970, still fits into 63 bits.
 pub(super) const LIMIT: &str = "RequestsPerClient";
-pub(super) const BURST: u64 = 1_000_000;
+pub(super) const BURST: u64 = 2_000_000_000;
 pub(super) const COUNT: u64 = 1_000_000;
 pub(super) const PERIOD_SECS: u64 = 3_600_000;
+
+/// As the starter rules of the UDP door, but for a limit that a hot key at 20 million a second does
+/// not come up to.
+const RULES: &str =
+    r"rules: [{match: '^ws ip=\d+\.\d+\.\d+\.\d+$', limit: 1000000000, period: 20, strict: true}]";
+/// What is in a Throttr quota: enough for minutes, too.
+pub(super) const QUOTA: &str = "4000000000";
 
 /// What all keys of all doors fit in.
 const MEMORY: &str = "4GiB";
@@ -32,6 +41,7 @@ const ANSWER_BYTES_MAX: usize = 1 << 12;
 /// What a door's requests and answers are, in bytes: of the keys that `cases` asks for.
 const BUCKET_BYTES: [&str; 2] = ["34", "2"];
 const THROTTR_BYTES: [&str; 2] = ["44", "18"];
+const RESP_BYTES: [&str; 2] = ["66", "43"];
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +54,7 @@ pub(super) enum Kind {
     /// Over TCP, with the bytes of a door.
     EchoBucket,
     EchoThrottr,
+    EchoResp,
     EchoHttp,
     Redis,
     Throttlecrab,
@@ -52,8 +63,8 @@ pub(super) enum Kind {
 impl Kind {
     /// Whether it knows no keys.
     pub(super) fn is_echo(self) -> bool {
-        use Kind::{EchoBucket, EchoHttp, EchoSegments, EchoThrottr, EchoUdp};
-        matches!(self, EchoUdp | EchoSegments | EchoBucket | EchoThrottr | EchoHttp)
+        self.bytes().is_some()
+            || matches!(self, Self::EchoUdp | Self::EchoSegments | Self::EchoHttp)
     }
 
     /// How many bytes a request and its answer have, of an echo over TCP.
@@ -61,6 +72,7 @@ impl Kind {
         match self {
             Self::EchoBucket => Some(BUCKET_BYTES),
             Self::EchoThrottr => Some(THROTTR_BYTES),
+            Self::EchoResp => Some(RESP_BYTES),
             _ => None,
         }
     }
@@ -154,7 +166,7 @@ impl Servers {
             }),
             Kind::EchoUdp => self.echo(&["udp"]),
             Kind::EchoSegments => self.echo(&["segments"]),
-            Kind::EchoBucket | Kind::EchoThrottr => {
+            Kind::EchoBucket | Kind::EchoThrottr | Kind::EchoResp => {
                 let [bytes, answer] = kind.bytes().unwrap_or_default();
                 self.echo(&["tcp", "--bytes", bytes, "--answer-bytes", answer])
             }
@@ -172,10 +184,17 @@ impl Servers {
         let limits = self.programs.folder.join("limits.yaml");
         let text = format!("{LIMIT}: {{burst: {BURST}, count: {COUNT}, period: {PERIOD_SECS}s}}\n");
         fs::write(&limits, text)?;
+        let rules = self.programs.folder.join("rules.yaml");
+        fs::write(&rules, RULES)?;
         let mut command = pinned(SERVER_CORE, &self.programs.tollgate);
         command.args(["serve", "--workers", "1", "--memory", MEMORY, "--state", "off"]);
         command.args(["--control", "off", "--watch", "off", "--log-level", "error", "--limits"]);
-        command.arg(&limits).args(more).current_dir(&self.programs.folder);
+        command
+            .arg(&limits)
+            .arg("--rules")
+            .arg(&rules)
+            .args(more)
+            .current_dir(&self.programs.folder);
         let doors = ["--http", "--udp", "--bucket", "--throttr", "--resp"];
         for door in doors {
             command.args([door, "127.0.0.1:0"]);
@@ -190,6 +209,9 @@ impl Servers {
     }
 
     fn redis(&self) -> Result<Server, Failure> {
+        let mut version = Command::new("redis-server");
+        version.arg("--version");
+        output(version)?;
         let port = free_port()?;
         let mut command = pinned(SERVER_CORE, "redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);

@@ -6,7 +6,7 @@ use super::measure::Measured;
 use super::statistics::Spread;
 
 /// What each column is about.
-const HEAD: [&str; 12] = [
+const HEAD: [&str; 13] = [
     "door",
     "load",
     "who",
@@ -16,6 +16,7 @@ const HEAD: [&str; 12] = [
     "beside",
     "per second",
     "CPU",
+    "p50",
     "ratio of",
     "goal",
     "",
@@ -23,7 +24,7 @@ const HEAD: [&str; 12] = [
 
 /// One comparison, told.
 pub(super) struct Row {
-    cells: [String; 12],
+    cells: [String; 13],
     pub(super) verdict: Verdict,
     /// Why something was not measured.
     pub(super) notes: Vec<String>,
@@ -32,7 +33,7 @@ pub(super) struct Row {
 impl Row {
     /// The ratio, and what it has to be.
     pub(super) fn brief(&self) -> String {
-        let [_, _, ours, _, _, _, theirs, _, _, ratio, goal, verdict] = &self.cells;
+        let [_, _, ours, _, _, _, theirs, _, _, _, ratio, goal, verdict] = &self.cells;
         let text = format!("{ours} beside {theirs}: {ratio} {goal} {verdict}");
         text.trim_end().to_owned()
     }
@@ -52,16 +53,18 @@ fn row(group: &Group, comparison: &Comparison, measured: &[Measured]) -> Row {
     let verdict = verdict(bound, ratio);
     let failed = [ours, theirs].into_iter().filter_map(|name| {
         let error = find(name)?.samples.as_ref().err()?;
-        Some(format!("{} {name}: {error}", group.door))
+        Some(format!("{}, {}, {name}: {error}", group.door, group.load))
     });
     let shown = ratio.map_or("-".into(), |ratio| ratio_text(metric, ratio));
     let [rate, cpu, p50] = numbers(mine);
-    let [other_rate, other_cpu, _] = numbers(other);
+    let [other_rate, other_cpu, other_p50] = numbers(other);
     let (door, load) = (group.door.to_owned(), group.load.clone());
     let (ours, theirs) = (ours.to_owned(), theirs.to_owned());
     let (bound, last) = (bound.to_string(), verdict.to_string());
-    let cells =
-        [door, load, ours, rate, cpu, p50, theirs, other_rate, other_cpu, shown, bound, last];
+    let cells = [
+        door, load, ours, rate, cpu, p50, theirs, other_rate, other_cpu, other_p50, shown, bound,
+        last,
+    ];
     Row { cells, verdict, notes: failed.collect() }
 }
 
@@ -108,10 +111,10 @@ fn thousands(number: f64) -> String {
 /// For a terminal: columns that are as wide as they have to be.
 pub(super) fn text(rows: &[Row]) -> String {
     let heads = HEAD.map(str::to_owned);
-    let lines: Vec<&[String; 12]> =
+    let lines: Vec<&[String; 13]> =
         std::iter::once(&heads).chain(rows.iter().map(|row| &row.cells)).collect();
     let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let widths: [usize; 12] = std::array::from_fn(width);
+    let widths: [usize; 13] = std::array::from_fn(width);
     let mut out = String::new();
     for line in &lines {
         let cells = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
@@ -149,6 +152,7 @@ mod tests {
         assert_eq!(rows[0].verdict, Verdict::Ok);
         let markdown = markdown(&rows);
         assert!(markdown.contains("| 1,800,000 | 278 ns | 0.56 us |"), "{markdown}");
+        assert!(markdown.contains("| 2,000,000 | 250 ns | 0.50 us |"), "{markdown}");
         assert!(markdown.contains("per second: 0.90 (0.90 to 0.90) | at least 0.9 | ok |"));
         assert_eq!(text(&rows).lines().count(), 2);
     }
@@ -162,7 +166,10 @@ mod tests {
         ];
         let rows = rows(group, &measured);
         assert_eq!(rows[0].verdict, Verdict::NotMeasured);
-        assert_eq!(rows[0].notes, ["udp bare recvmmsg/sendmmsg: it is away"]);
+        assert_eq!(
+            rows[0].notes,
+            ["udp, 4 sockets, 64 in flight on each, bare recvmmsg/sendmmsg: it is away"]
+        );
     }
 
     #[test]

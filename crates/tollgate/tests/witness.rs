@@ -144,8 +144,8 @@ fn of_nothing_else() {
     limiter.explain("A", "x", 1, NOW).unwrap();
     limiter.terms("A", "x").unwrap();
     limiter.bucket_key("A", "x").unwrap();
-    assert_eq!(limiter.id("NewOrdersPerAccount", "0042").unwrap(), "42");
-    limiter.id("NewOrdersPerAccount", "ada").unwrap_err();
+    assert_eq!(limiter.account("NewOrdersPerAccount", "0042").unwrap().id, "42");
+    limiter.account("NewOrdersPerAccount", "ada").unwrap_err();
     limiter.held();
     assert!(diary.told().is_empty());
 }

@@ -17,7 +17,7 @@ use super::address;
 use super::app::{App, Inside};
 use super::body::{self, Object, Whole, present, present_whole};
 use super::connection::Counted;
-use super::decision::{self, Decided, DecisionBody, Described};
+use super::decision::{self, Decided, DecisionBody};
 use super::fields::{self, Answered, Answers};
 use super::problem::{self, Problem};
 use super::schema;
@@ -319,7 +319,7 @@ impl<'p> Parts<'p, '_> {
         // mistake before anything is spent, and never after.
         let mut described = Vec::with_capacity(asks.len());
         for ask in asks {
-            described.push(Described::new(limiter, ask).map_err(problem)?);
+            described.push(limiter.account(ask.limit, ask.id).map_err(problem)?);
         }
         let wherever = limiter.wherever();
         let merged = match op {

@@ -5,8 +5,9 @@
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tollgate::limits::{Limit, NamedLimit};
-use tollgate::{Decision, Explanation, Limiter, Merged, Mistake, Mode, Nanos, Request};
+use tollgate::limiter::Account;
+use tollgate::limits::Limit;
+use tollgate::{Decision, Explanation, Merged, Mode, Nanos, Request};
 use utoipa::ToSchema;
 
 use super::fields::Answered;
@@ -103,27 +104,8 @@ pub(super) struct LimitBody {
 /// An ask, and what was decided about it.
 pub(super) struct Decided<'a> {
     pub(super) ask: Request<'a>,
-    pub(super) of: Described,
+    pub(super) of: Account,
     pub(super) decision: Decision,
-}
-
-/// What is asked, in words.
-pub(super) struct Described {
-    terms: Limit,
-    is_shadow: bool,
-    id: String,
-    bucket: String,
-}
-
-impl Described {
-    pub(super) fn new(limiter: &Limiter, ask: &Request<'_>) -> Result<Self, Mistake> {
-        Ok(Self {
-            terms: limiter.terms(ask.limit, ask.id)?,
-            is_shadow: limiter.names().named(ask.limit).is_some_and(NamedLimit::is_shadow),
-            id: limiter.id(ask.limit, ask.id)?,
-            bucket: limiter.bucket_key(ask.limit, ask.id)?,
-        })
-    }
 }
 
 impl Decided<'_> {
@@ -156,7 +138,7 @@ pub(super) fn write(to: &mut Vec<u8>, decided: &[Decided<'_>], merged: &Merged, 
 impl Decided<'_> {
     /// Appends the fields of an answer.
     fn write(&self, decision: &Decision, to: &mut Vec<u8>) {
-        let Described { terms, is_shadow, id, bucket } = &self.of;
+        let Account { terms, shadow, id, bucket } = &self.of;
         field("\"allowed\":", &decision.allowed, to);
         field(",\"shadow\":", &decision.shadow, to);
         field(",\"remaining\":", &decision.remaining, to);
@@ -166,7 +148,7 @@ impl Decided<'_> {
         field(",\"burst\":", &terms.burst(), to);
         field(",\"count\":", &terms.count(), to);
         length(",\"period\":", ",\"period_ns\":", terms.period(), to);
-        field(",\"shadow\":", is_shadow, to);
+        field(",\"shadow\":", shadow, to);
         field("},\"id\":", id, to);
         field(",\"bucket\":", bucket, to);
     }

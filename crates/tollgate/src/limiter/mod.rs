@@ -101,6 +101,19 @@ pub struct Decision {
     pub reset_in: Nanos,
 }
 
+/// What applies to an id, and where it is counted.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// Its override, else the default.
+    pub terms: Limit,
+    /// Whether the limit is in shadow.
+    pub shadow: bool,
+    /// The id in its one spelling.
+    pub id: String,
+    /// The key of its bucket, such as `6:12345678`.
+    pub bucket: String,
+}
+
 /// One ask: of a limit, for an id.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -289,20 +302,25 @@ impl Limiter {
         terms.map_err(|e| mistake(&resolver, &Request::new(limit, id, 0), e))
     }
 
+    /// What applies to an id, and the bucket that it is counted in, looked up at once.
+    pub fn account(&self, limit: &str, id: &str) -> Result<Account, Mistake> {
+        let resolver = self.core.resolver.load();
+        let told = |e| mistake(&resolver, &Request::new(limit, id, 0), e);
+        let applied = resolver.applied(limit, id).map_err(told)?;
+        Ok(Account {
+            terms: *applied.limit().ok_or(Unresolved::NoDefault).map_err(told)?,
+            shadow: applied.named.is_shadow(),
+            bucket: applied.bucket_key(),
+            id: applied.id.into(),
+        })
+    }
+
     /// The key of the bucket that an id is counted in, such as `6:12345678`.
     pub fn bucket_key(&self, limit: &str, id: &str) -> Result<String, Mistake> {
         let resolver = self.core.resolver.load();
         let request = Request::new(limit, id, 0);
         let applied = resolver.applied(limit, id).map_err(|e| mistake(&resolver, &request, e))?;
         Ok(applied.bucket_key())
-    }
-
-    /// An id in its one spelling, which its bucket is called by.
-    pub fn id(&self, limit: &str, id: &str) -> Result<String, Mistake> {
-        let resolver = self.core.resolver.load();
-        let request = Request::new(limit, id, 0);
-        let applied = resolver.applied(limit, id).map_err(|e| mistake(&resolver, &request, e))?;
-        Ok(applied.id.into())
     }
 
     /// The names that can be asked for now. A reload waits for whoever holds them, so they are

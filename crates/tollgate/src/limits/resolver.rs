@@ -133,6 +133,7 @@ pub(crate) enum Unresolved {
 #[derive(Debug)]
 pub(crate) struct Applied<'a> {
     pub(crate) named: &'a NamedLimit,
+    prefix: &'a str,
     pub(crate) id: Box<str>,
     pub(crate) over: Option<&'a Override>,
     pub(crate) default: Option<&'a DefaultLimit>,
@@ -145,7 +146,7 @@ impl Applied<'_> {
     }
 
     pub(crate) fn bucket_key(&self) -> String {
-        format!("{}:{}", prefix(self.named), self.id)
+        [self.prefix, ":", &self.id].concat()
     }
 }
 
@@ -224,7 +225,8 @@ impl Resolver {
         let id = entry.id_format.canonical(id, &mut buffer).map_err(Unresolved::Id)?;
         let bucket = entry.secret.fingerprint(id.as_bytes());
         let over = entry.overrides.get(&bucket).and_then(|&(_, at)| named.overrides().get(at));
-        Ok(Applied { named, id: id.into(), over, default: named.default() })
+        let (prefix, default) = (&*entry.prefix, named.default());
+        Ok(Applied { named, prefix, id: id.into(), over, default })
     }
 
     /// Appends the key of the bucket that an id is counted in, and tells how it is shared. Appends

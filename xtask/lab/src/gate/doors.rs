@@ -110,7 +110,9 @@ fn stream<D: StreamDoor>(
 ) -> Result<(), Failure> {
     let read = |ids: &[String]| {
         let mut bytes = Vec::new();
-        ids.iter().for_each(|id| write(id, &mut bytes));
+        for id in ids {
+            write(id, &mut bytes);
+        }
         bytes
     };
     let reads: Vec<_> = ids().chunks_exact(at_once).map(read).collect();

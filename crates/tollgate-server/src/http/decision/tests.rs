@@ -1,7 +1,7 @@
 //! What is written is what the types say.
 
-use tollgate::Moment;
 use tollgate::limits::{Limits, Source};
+use tollgate::{Limiter, Moment};
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn body(decided: &[Decided<'_>], merged: &Merged, has_modes: bool) -> DecisionBo
     let answer = |each: &Decided<'_>, decision: &Decision| AnswerBody {
         state: StateBody::new(decision),
         limit: LimitBody {
-            shadow: each.of.is_shadow,
+            shadow: each.of.shadow,
             ..LimitBody::of(each.ask.limit, &each.of.terms)
         },
         id: each.of.id.clone(),
@@ -53,7 +53,7 @@ fn what_is_written_is_what_the_types_say() {
             .zip(&*merged.each)
             .map(|(ask, decision)| Decided {
                 ask: *ask,
-                of: Described::new(&limiter, ask).unwrap(),
+                of: limiter.account(ask.limit, ask.id).unwrap(),
                 decision: *decision,
             })
             .collect();

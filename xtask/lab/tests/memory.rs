@@ -15,7 +15,7 @@ fn memory(args: &[&str]) -> (bool, String) {
 #[test]
 fn a_million_keys_and_a_flood_stay_within_their_bounds() {
     let (ok, text) =
-        memory(&["--keys", "1000000", "--flood", "2500000", "--cap", "64", "--busy", "200"]);
+        memory(&["--keys", "1000000", "--flood", "2500000", "--cap", "80", "--busy", "200"]);
     assert!(ok, "{text}");
     assert!(text.contains("1000000 live keys"), "{text}");
     assert!(text.contains("200 busy keys: 0 wrong decisions of 375200"), "{text}");

@@ -32,7 +32,7 @@ impl Layout<'_> {
         let single = Single::start();
         check(&Layout { url: single.url(), primaries: vec![&single] });
         let watched = Sentinel::start();
-        let primary = watched.servers.iter().find(|it| it.port == watched.primary());
+        let primary = watched.servers.iter().find(|it| Some(it.port) == watched.primary());
         check(&Layout { url: watched.url(), primaries: vec![primary.unwrap()] });
         let cluster = Cluster::start();
         let primaries = (0..3).map(|index| &cluster.servers[index]).collect();

@@ -1,6 +1,6 @@
 //! The page that a proxy protects: it answers everybody, and remembers what it was asked.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -21,8 +21,12 @@ impl Page {
         let seen = Arc::clone(&asked);
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let Some(request) = answer(stream.unwrap()) else { continue };
-                seen.lock().unwrap().push(request);
+                let mut stream = stream.unwrap();
+                let Some(request) = read(&mut stream) else { continue };
+                // Before it is answered: whoever has the answer looks here.
+                seen.lock().unwrap().push(request.clone());
+                // Who has gone meanwhile is not answered.
+                let _ = answer(&mut stream, &request);
             }
         });
         Self { address, asked }
@@ -34,8 +38,8 @@ impl Page {
     }
 }
 
-/// Reads a request with its body, and answers it; `/forbidden` with 403.
-fn answer(mut stream: TcpStream) -> Option<String> {
+/// Reads a request with its body.
+fn read(stream: &mut TcpStream) -> Option<String> {
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let mut request = Vec::new();
     while !is_whole(&request) {
@@ -43,13 +47,16 @@ fn answer(mut stream: TcpStream) -> Option<String> {
         let count = stream.read(&mut bytes).ok().filter(|count| *count > 0)?;
         request.extend_from_slice(&bytes[..count]);
     }
-    let request = String::from_utf8(request).ok()?;
+    String::from_utf8(request).ok()
+}
+
+/// Answers a request; `/forbidden` with 403.
+fn answer(stream: &mut TcpStream, request: &str) -> io::Result<()> {
     let is_forbidden = request.split(' ').nth(1) == Some("/forbidden");
     let (status, body) = if is_forbidden { ("403 Forbidden", "no") } else { ("200 OK", "page") };
     let length = body.len();
     let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n");
-    write!(stream, "{head}\r\n{body}").ok()?;
-    Some(request)
+    write!(stream, "{head}\r\n{body}")
 }
 
 fn is_whole(request: &[u8]) -> bool {

@@ -19,7 +19,7 @@ fn servers_follow_the_sentinels_to_a_new_primary_and_are_exact_before_and_after(
     let hasty = [0; 2].map(|ahead| start_ahead(&settings, ahead));
     let mut primary = redis.servers.pop().unwrap();
     let old = primary.port;
-    let is_promoted = || redis.primary() != old;
+    let is_promoted = || redis.primary().is_some_and(|port| port != old);
     judge_failover("Sentinel", &hasty, ["ada"; 2], || primary.kill(), is_promoted);
     // Nobody asked these meanwhile; until they have found the new primary, they decide alone.
     for server in &servers {

@@ -50,13 +50,14 @@ impl Sentinel {
         command(&url(self.sentinels[0].port), &["SENTINEL", "FAILOVER", SERVICE])
     }
 
-    /// The port of the primary, as the Sentinel says that is asked first.
+    /// The port of the primary, as the Sentinel says that is asked first; nothing if it is too busy
+    /// to say, as in the middle of a failover.
     #[allow(dead_code, reason = "another program uses it")]
-    pub(crate) fn primary(&self) -> u16 {
+    pub(crate) fn primary(&self) -> Option<u16> {
         let ask = ["SENTINEL", "get-master-addr-by-name", SERVICE];
-        let answer = command(&url(self.sentinels[0].port), &ask).unwrap();
+        let answer = command(&url(self.sentinels[0].port), &ask).ok()?;
         let redis::Value::Array(place) = answer else { panic!("{answer:?}") };
-        text(place[1].clone()).parse().unwrap()
+        Some(text(place[1].clone()).parse().unwrap())
     }
 
     pub(crate) fn url(&self) -> String {

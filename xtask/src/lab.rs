@@ -39,8 +39,13 @@ pub(crate) fn gate(args: &Args) -> Result<(), Error> {
 /// had: the rest is measured without them.
 fn prepare_all() -> Result<(), Error> {
     ensure_program("taskset", &["--version"], "util-linux")?;
-    for (program, package) in [("redis-server", "redis-server"), ("redis-benchmark", "redis-tools")]
-    {
+    // The last builds throttlecrab.
+    let programs = [
+        ("redis-server", "redis-server"),
+        ("redis-benchmark", "redis-tools"),
+        ("protoc", "protobuf-compiler"),
+    ];
+    for (program, package) in programs {
         if let Err(error) = ensure_program(program, &["--version"], package) {
             eprintln!("what needs {program} will not be measured: {error}");
         }

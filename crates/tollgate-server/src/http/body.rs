@@ -85,7 +85,7 @@ pub(super) fn parse<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, Proble
     if let Ok(Object(parsed)) = serde_json::from_slice(bytes) {
         return Ok(parsed);
     }
-    // Once more, to tell where it is wrong: keeping that in mind takes several times as long.
+    // Once more, to tell where it is wrong: keeping that in mind allocates for every field.
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let Object(parsed) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();

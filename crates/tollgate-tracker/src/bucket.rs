@@ -1,5 +1,6 @@
 //! A bucket: the budgets that a group of routes shares, and who holds and wants some of them.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -17,9 +18,9 @@ pub(crate) struct Bucket {
     /// As people know it.
     pub(crate) name: Arc<str>,
     /// The key under which it is known, once the server has named it.
-    pub(crate) named: Option<u64>,
+    pub(crate) named: Option<NonZeroU64>,
     /// The same of the name before, if there was one.
-    pub(crate) was_named: Option<u64>,
+    pub(crate) was_named: Option<NonZeroU64>,
     /// When it got that name. Responses to requests sent before may speak of another.
     pub(crate) named_at: Moment,
     knowledge: Knowledge,
@@ -31,7 +32,8 @@ pub(crate) struct Bucket {
     crowded_until: Moment,
     /// Refusals one after the other that did not say for how long.
     pub(crate) strikes: u32,
-    pub(crate) line: Line,
+    /// Only while somebody waits.
+    pub(crate) line: Option<Box<Line>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +55,7 @@ pub(crate) struct Block {
 }
 
 /// Those who wait, the first and the last, and where the bucket stands among the others.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     pub(crate) first: Option<Slot>,
     pub(crate) last: Option<Slot>,
@@ -98,7 +100,7 @@ impl Bucket {
             block: None,
             crowded_until: Moment::EPOCH,
             strikes: 0,
-            line: Line::default(),
+            line: None,
         }
     }
 
@@ -163,13 +165,13 @@ impl Bucket {
 
     /// When a request may go that joins the queue now; `None` if only answers can tell.
     pub(crate) fn predict(&self, costs: &Costs, now: Moment, trip: Trip) -> Option<Moment> {
-        self.predict_after(|unit| (costs.of(unit), self.line.waiting.of(unit)), now, trip)
+        self.predict_after(|unit| (costs.of(unit), self.waiting(unit)), now, trip)
     }
 
     /// When the one may go that has so many before it in line; all are taken to cost the same.
     pub(crate) fn predict_nth(&self, nth: u64, now: Moment, trip: Trip) -> Option<Moment> {
-        let waiting = &self.line.waiting;
-        let cost = |unit| waiting.of(unit) / waiting.requests.max(1);
+        let requests = self.waiting(Unit::Requests).max(1);
+        let cost = |unit| self.waiting(unit) / requests;
         self.predict_after(|unit| (cost(unit), cost(unit).saturating_mul(nth)), now, trip)
     }
 
@@ -192,6 +194,16 @@ impl Bucket {
             at = at.max(budget.predict(cost, ahead, now, trip)?);
         }
         Some(at)
+    }
+
+    /// What those cost together who wait.
+    pub(crate) fn waiting(&self, unit: Unit) -> u64 {
+        self.line.as_ref().map_or(0, |line| line.waiting.of(unit))
+    }
+
+    /// Who is first in line, if anybody waits.
+    pub(crate) fn first(&self) -> Option<Slot> {
+        self.line.as_ref()?.first
     }
 
     /// Whether nothing was taken of any budget: the next request begins their windows.
@@ -302,7 +314,7 @@ impl Bucket {
     pub(crate) fn is_idle(&self, now: Moment) -> bool {
         let is_spent = |budget: &Budget| budget.left(now, Length::ZERO) == Some(0);
         self.in_flight.requests == 0
-            && self.line.first.is_none()
+            && self.line.is_none()
             && self.block.is_none_or(|block| block.until <= now)
             && !self.budgets.iter().any(is_spent)
     }

@@ -53,11 +53,11 @@ impl Costs {
 }
 
 /// What requests cost together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
     pub(crate) requests: u64,
-    /// What they cost beyond one each. Most cost no more.
-    beyond: Costs,
+    /// What they cost beyond one each. Most never cost more.
+    beyond: Option<Box<Costs>>,
 }
 
 impl Load {
@@ -72,13 +72,13 @@ impl Load {
     }
 
     pub(crate) fn of(&self, unit: Unit) -> u64 {
-        let beyond = match unit {
+        let beyond = self.beyond.as_ref().map_or(0, |beyond| match unit {
             Unit::Requests | Unit::Concurrent => 0,
-            Unit::Tokens => self.beyond.tokens,
-            Unit::InputTokens => self.beyond.input_tokens,
-            Unit::OutputTokens => self.beyond.output_tokens,
-            Unit::Bytes => self.beyond.bytes,
-        };
+            Unit::Tokens => beyond.tokens,
+            Unit::InputTokens => beyond.input_tokens,
+            Unit::OutputTokens => beyond.output_tokens,
+            Unit::Bytes => beyond.bytes,
+        });
         self.requests.saturating_add(beyond)
     }
 
@@ -87,7 +87,7 @@ impl Load {
         if *costs == Costs::default() {
             return;
         }
-        let all = &mut self.beyond;
+        let all = self.beyond.get_or_insert_default();
         all.tokens = change(all.tokens, costs.tokens.saturating_sub(1));
         all.input_tokens = change(all.input_tokens, costs.input_tokens.saturating_sub(1));
         all.output_tokens = change(all.output_tokens, costs.output_tokens.saturating_sub(1));

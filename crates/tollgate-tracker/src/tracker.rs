@@ -7,6 +7,7 @@ mod settle;
 mod snapshot;
 mod turn;
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use tollgate::{Moment, Nanos};
@@ -93,7 +94,7 @@ pub struct Tracker {
 struct Lead {
     bucket: Slot,
     /// The key of the named bucket that the server itself said it belongs to.
-    confirmed: Option<u64>,
+    confirmed: Option<NonZeroU64>,
 }
 
 /// A request that was allowed and not settled yet.
@@ -142,7 +143,7 @@ impl Tracker {
         let Some(bucket) = self.buckets.at_mut(slot) else {
             return Verdict::Limited(self.full(now));
         };
-        if bucket.line.first.is_some() || self.queues.is_before(&route) {
+        if bucket.line.is_some() || self.queues.is_before(&route) {
             return Verdict::Limited(self.behind(slot, &route, &request.costs, Reason::Queued));
         }
         if bucket.is_open(&request.costs, now, credit) && self.is_open_to_all(route.exempt, now) {

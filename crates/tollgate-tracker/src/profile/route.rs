@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, Hasher as _};
+use std::num::NonZeroU64;
 
 use foldhash::fast::FixedState;
 use tollgate::Moment;
@@ -43,8 +44,8 @@ pub(crate) struct Route {
 
 impl Route {
     /// The key of the bucket that the server calls `name`.
-    pub(crate) fn named(&self, name: &str) -> u64 {
-        hash(self.major, name.as_bytes())
+    pub(crate) fn named(&self, name: &str) -> NonZeroU64 {
+        named(self.major, name)
     }
 }
 
@@ -83,7 +84,7 @@ impl<'n> RouteWriter<'n> {
     /// All of the same majors and this name share a budget, the one that the server most likely
     /// calls so. One that it calls otherwise leaves alone. To be called after all majors.
     pub fn resource(&mut self, name: &str) {
-        self.home = Some(hash(self.major, name.as_bytes()));
+        self.home = Some(named(self.major, name).get());
         self.write(name);
         self.name = None;
     }
@@ -144,6 +145,11 @@ impl std::fmt::Debug for RouteWriter<'_> {
 /// The hash of what was hashed before and a piece behind it. The piece's length is in it, so that
 /// "ab", "c" is not "a", "bc".
 #[inline]
+/// The key of a bucket by its name. It is never zero, so one that may be missing takes no more room.
+fn named(major: u64, name: &str) -> NonZeroU64 {
+    NonZeroU64::new(hash(major, name.as_bytes())).unwrap_or(NonZeroU64::MIN)
+}
+
 fn hash(before: u64, piece: &[u8]) -> u64 {
     let mut hasher = FixedState::with_seed(before).build_hasher();
     hasher.write(piece);

@@ -128,11 +128,11 @@ fn github_searches_on_other_budgets() {
     assert_ne!(home("GET /search/code"), home("GET /search/issues"));
     assert_ne!(home("POST /graphql"), home("GET /user"));
     assert_ne!(home("GET /repos/a/b/dependency-graph/sbom"), home("GET /repos/a/b"));
-    assert_eq!(home("POST /graphql"), route(&github, "GET /user").named("graphql"));
+    assert_eq!(home("POST /graphql"), route(&github, "GET /user").named("graphql").get());
     assert_eq!(name(&github, "GET /repos/a/b"), "core");
     let grouped = Request { group: "account", ..Request::new("GET", "/user") };
     assert_eq!(github.describe(&grouped, NOW), "account/core");
-    assert_eq!(github.route(&grouped, NOW).home, github.route(&grouped, NOW).named("core"));
+    assert_eq!(github.route(&grouped, NOW).home, github.route(&grouped, NOW).named("core").get());
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! The name of a resource is for ever. A route that is answered with another one leaves alone, and
 //! what is known of the one before stays with whoever else uses it.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use tollgate::Moment;
@@ -63,7 +64,7 @@ impl Tracker {
             self.confirm(&route, key);
             return Subject::This;
         }
-        let target = self.buckets.find(key);
+        let target = self.buckets.find(key.get());
         if name.changes && bucket.named.is_some() && settled.sent < bucket.named_at {
             // It was perhaps counted before the bucket had the name it has now.
             match target.and_then(|slot| self.buckets.at(slot)) {
@@ -82,7 +83,7 @@ impl Tracker {
             Some(slot) if slot == from => self.baptize(from, key, now),
             _ => {
                 let label = label(name.text, &bucket.name);
-                let to = target.or_else(|| self.add_bucket(key, Bucket::new(label), now));
+                let to = target.or_else(|| self.add_bucket(key.get(), Bucket::new(label), now));
                 let Some(to) = to else { return Subject::Unsure };
                 self.baptize(to, key, now);
                 self.move_to(route.key, all, from, to, now);
@@ -94,7 +95,7 @@ impl Tracker {
         Subject::This
     }
 
-    fn confirm(&mut self, route: &Route, key: u64) {
+    fn confirm(&mut self, route: &Route, key: NonZeroU64) {
         let known = route.lead.filter(|&lead| self.routes.at(lead).is_some());
         let lead = known.or_else(|| self.routes.find(route.key));
         if let Some(lead) = lead.and_then(|lead| self.routes.at_mut(lead)) {
@@ -102,14 +103,14 @@ impl Tracker {
         }
     }
 
-    fn baptize(&mut self, slot: Slot, key: u64, now: Moment) {
+    fn baptize(&mut self, slot: Slot, key: NonZeroU64, now: Moment) {
         if let Some(bucket) = self.buckets.at_mut(slot).filter(|bucket| bucket.named.is_none()) {
             bucket.named = Some(key);
             bucket.named_at = now;
         }
     }
 
-    fn rename(&mut self, slot: Slot, key: u64, name: &str, now: Moment) {
+    fn rename(&mut self, slot: Slot, key: NonZeroU64, name: &str, now: Moment) {
         let Some(bucket) = self.buckets.at_mut(slot) else { return };
         if bucket.named.is_some() {
             bucket.begin_anew();
@@ -117,7 +118,7 @@ impl Tracker {
         bucket.was_named = bucket.named.replace(key);
         bucket.named_at = now;
         bucket.name = label(name, &bucket.name);
-        self.buckets.rename(slot, key);
+        self.buckets.rename(slot, key.get());
     }
 
     /// Moves a route, or all that lead to a bucket, with what is in flight and who waits.

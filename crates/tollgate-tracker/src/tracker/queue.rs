@@ -12,6 +12,7 @@ use tollgate::Moment;
 use super::Tracker;
 use crate::arena::{Arena, Slot};
 use crate::bucket::{Bucket, Shut, Stand};
+use crate::headers::Unit;
 use crate::profile::Route;
 use crate::request::{Costs, Request};
 use crate::verdict::{Limited, Permit, Reason, Ticket};
@@ -108,7 +109,8 @@ impl Queues {
     /// Puts a waiter into the line of its bucket, behind all that came before it.
     fn link(&mut self, slot: Slot, bucket: &mut Bucket) {
         let Some(&waiter) = self.waiters.at(slot) else { return };
-        let mut before = bucket.line.last;
+        let line = &mut **bucket.line.get_or_insert_default();
+        let mut before = line.last;
         // Only one that moves here from another bucket, or comes back, is not the last.
         while let Some(other) = before.and_then(|before| self.waiters.at(before)) {
             if other.number < waiter.number {
@@ -118,30 +120,31 @@ impl Queues {
         }
         let after = match before.and_then(|before| self.waiters.at_mut(before)) {
             Some(other) => other.after.replace(slot),
-            None => bucket.line.first.replace(slot),
+            None => line.first.replace(slot),
         };
         match after.and_then(|after| self.waiters.at_mut(after)) {
             Some(other) => other.before = Some(slot),
-            None => bucket.line.last = Some(slot),
+            None => line.last = Some(slot),
         }
         if let Some(waiter) = self.waiters.at_mut(slot) {
             waiter.before = before;
             waiter.after = after;
         }
-        bucket.line.waiting.add(&waiter.costs);
+        line.waiting.add(&waiter.costs);
     }
 
     fn unlink(&mut self, slot: Slot, bucket: &mut Bucket) {
         let Some(&waiter) = self.waiters.at(slot) else { return };
+        let Some(line) = &mut bucket.line else { return };
         match waiter.before.and_then(|before| self.waiters.at_mut(before)) {
             Some(other) => other.after = waiter.after,
-            None => bucket.line.first = waiter.after,
+            None => line.first = waiter.after,
         }
         match waiter.after.and_then(|after| self.waiters.at_mut(after)) {
             Some(other) => other.before = waiter.before,
-            None => bucket.line.last = waiter.before,
+            None => line.last = waiter.before,
         }
-        bucket.line.waiting.remove(&waiter.costs);
+        line.waiting.remove(&waiter.costs);
     }
 }
 
@@ -168,7 +171,7 @@ impl Tracker {
             return Err(self.full(now));
         };
         let Some(bucket) = self.buckets.at(slot) else { return Err(self.full(now)) };
-        let is_full = bucket.line.waiting.requests >= self.queues.max as u64;
+        let is_full = bucket.waiting(Unit::Requests) >= self.queues.max as u64;
         if is_full || self.queues.len() >= WAITERS_MAX {
             return Err(self.behind(slot, &route, &request.costs, Reason::QueueFull));
         }
@@ -233,7 +236,7 @@ impl Tracker {
         loop {
             let (number, slot) = self.oldest_ready(whom, now)?;
             let bucket = self.buckets.at_mut(slot)?;
-            let first = bucket.line.first?;
+            let first = bucket.first()?;
             let waiter = *self.queues.waiters.at(first)?;
             if !bucket.is_open(&waiter.costs, now, self.credit.given()) {
                 // What was known of round trips has changed since.
@@ -269,14 +272,15 @@ impl Tracker {
         let Some(slot) = slot else { return };
         let Some(bucket) = self.buckets.at_mut(slot) else { return };
         // Mostly nobody waits.
-        if bucket.line.first.is_some() || bucket.line.stand != Stand::Empty {
+        if bucket.line.is_some() {
             self.restand_line(slot, now);
         }
     }
 
     fn restand_line(&mut self, slot: Slot, now: Moment) {
         let Some(bucket) = self.buckets.at_mut(slot) else { return };
-        match std::mem::take(&mut bucket.line.stand) {
+        let Some(line) = &mut bucket.line else { return };
+        match std::mem::take(&mut line.stand) {
             Stand::Empty => {}
             Stand::Aside => {
                 self.queues.aside.remove(&slot);
@@ -288,9 +292,11 @@ impl Tracker {
                 self.queues.ready(exempt).remove(&(number, slot));
             }
         }
-        let first = bucket.line.first.and_then(|first| self.queues.waiters.at(first)).copied();
-        let Some(first) = first else { return };
-        bucket.line.stand = match bucket.open(&first.costs, now, self.credit.given()) {
+        let Some(first) = line.first.and_then(|first| self.queues.waiters.at(first)).copied() else {
+            bucket.line = None;
+            return;
+        };
+        let stand = match bucket.open(&first.costs, now, self.credit.given()) {
             Ok(()) => {
                 let (number, exempt) = (first.number, first.route.exempt);
                 self.queues.ready(exempt).insert((number, slot));
@@ -305,6 +311,9 @@ impl Tracker {
                 Stand::Aside
             }
         };
+        if let Some(line) = &mut bucket.line {
+            line.stand = stand;
+        }
     }
 
     /// Moves those of some routes from one line into another, each to where it belongs by age.
@@ -315,7 +324,7 @@ impl Tracker {
         moves: impl Fn(u64) -> bool,
         now: Moment,
     ) {
-        let mut next = self.buckets.at(from).and_then(|bucket| bucket.line.first);
+        let mut next = self.buckets.at(from).and_then(Bucket::first);
         while let Some((slot, waiter)) = next.and_then(|s| Some((s, *self.queues.waiters.at(s)?))) {
             next = waiter.after;
             if !moves(waiter.route.key) {

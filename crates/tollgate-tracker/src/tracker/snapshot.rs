@@ -91,7 +91,7 @@ impl Tracker {
             limit: None,
             remaining: None,
             in_flight: bucket.in_flight.requests,
-            waiting: bucket.line.waiting.requests,
+            waiting: bucket.waiting(Unit::Requests),
             reset_in: None,
             refused_for: refused_for(bucket.block, now),
         };

@@ -18,6 +18,7 @@ use super::{ShutToAll, Tracker};
 use crate::arena::Slot;
 use crate::bucket::Shut;
 use crate::budget::{Refill, Trip};
+use crate::headers::Unit;
 use crate::pace::Places;
 use crate::profile::Route;
 use crate::request::Costs;
@@ -194,7 +195,7 @@ impl Tracker {
         let predicted = self.buckets.at(slot).and_then(|bucket| bucket.predict(costs, now, trip));
         let mut turn = predicted.unwrap_or(now.after(trip.usual));
         if let Some(delay) = self.forecast.tails.get(&slot).filter(|_| self.forecast.is_true) {
-            let last = self.buckets.at(slot).map_or(0, |bucket| bucket.line.waiting.requests);
+            let last = self.buckets.at(slot).map_or(0, |bucket| bucket.waiting(Unit::Requests));
             let is_next_window = turn > self.opens_for(slot, last.saturating_sub(1));
             turn = turn.after(delay.next.filter(|_| is_next_window).unwrap_or(delay.this));
         }
@@ -245,7 +246,7 @@ impl Tracker {
     fn line_up(&self, forecast: &mut Forecast) {
         for slot in self.queues.lines() {
             let Some(bucket) = self.buckets.at(slot) else { continue };
-            let first = bucket.line.first.and_then(|first| self.queues.counted(first));
+            let first = bucket.first().and_then(|first| self.queues.counted(first));
             let Some((waiter, number)) = first else { continue };
             // A window that has begun ends when it was said to.
             let begins = bucket.is_untouched(self.now) && self.has_windows();
@@ -276,7 +277,7 @@ impl Tracker {
 
     /// How many wait for a bucket from the `nth` on.
     fn waiting(&self, slot: Slot, nth: u64) -> usize {
-        let waiting = self.buckets.at(slot).map_or(0, |bucket| bucket.line.waiting.requests);
+        let waiting = self.buckets.at(slot).map_or(0, |bucket| bucket.waiting(Unit::Requests));
         usize::try_from(waiting.saturating_sub(nth)).unwrap_or(usize::MAX)
     }
 

@@ -64,7 +64,10 @@ impl<T> Recent<T> {
     /// The value, which counts as used now.
     pub(crate) fn touch(&mut self, slot: Slot) -> Option<&mut T> {
         let node = self.nodes.at_mut(slot)?;
-        node.used = true;
+        // Mostly it is; memory that is only read is cheaper.
+        if !node.used {
+            node.used = true;
+        }
         Some(&mut node.value)
     }
 

@@ -142,14 +142,14 @@ impl std::fmt::Debug for RouteWriter<'_> {
     }
 }
 
-/// The hash of what was hashed before and a piece behind it. The piece's length is in it, so that
-/// "ab", "c" is not "a", "bc".
-#[inline]
 /// The key of a bucket by its name. It is never zero, so one that may be missing takes no more room.
 fn named(major: u64, name: &str) -> NonZeroU64 {
     NonZeroU64::new(hash(major, name.as_bytes())).unwrap_or(NonZeroU64::MIN)
 }
 
+/// The hash of what was hashed before and a piece behind it. The piece's length is in it, so that
+/// "ab", "c" is not "a", "bc".
+#[inline]
 fn hash(before: u64, piece: &[u8]) -> u64 {
     let mut hasher = FixedState::with_seed(before).build_hasher();
     hasher.write(piece);

@@ -98,7 +98,9 @@ impl Tracker {
     fn confirm(&mut self, route: &Route, key: NonZeroU64) {
         let known = route.lead.filter(|&lead| self.routes.at(lead).is_some());
         let lead = known.or_else(|| self.routes.find(route.key));
-        if let Some(lead) = lead.and_then(|lead| self.routes.at_mut(lead)) {
+        let Some(lead) = lead.and_then(|lead| self.routes.at_mut(lead)) else { return };
+        // Mostly it says so again; memory that is only read is cheaper.
+        if lead.confirmed != Some(key) {
             lead.confirmed = Some(key);
         }
     }

@@ -292,7 +292,8 @@ impl Tracker {
                 self.queues.ready(exempt).remove(&(number, slot));
             }
         }
-        let Some(first) = line.first.and_then(|first| self.queues.waiters.at(first)).copied() else {
+        let Some(first) = line.first.and_then(|first| self.queues.waiters.at(first)).copied()
+        else {
             bucket.line = None;
             return;
         };

@@ -3,7 +3,7 @@
 //! The formula is kept to the letter, in doubles, because clients compare the numbers it prints
 //! with those of the server it came from; a more accurate one gives other answers.
 
-use super::{Algorithm, Cell, Change, Standing, word, write_words};
+use super::{Algorithm, Cell, Change, Standing};
 use crate::{Moment, Nanos};
 
 /// A clock that stands still or steps back counts as having moved this far, in seconds.
@@ -191,17 +191,21 @@ fn rate_after(cell: &AverageCell, periods: f64) -> f64 {
 }
 
 impl Cell for AverageCell {
-    const BYTES: usize = 24;
+    const WORDS: usize = 3;
 
-    fn read(from: &[u8]) -> Self {
+    #[inline]
+    fn read(word: impl Fn(usize) -> u64) -> Self {
         Self {
-            time: Moment::from_nanos(word(from, 0)),
-            rate: f64::from_bits(word(from, 1)),
-            period_secs: f64::from_bits(word(from, 2)),
+            time: Moment::from_nanos(word(0)),
+            rate: f64::from_bits(word(1)),
+            period_secs: f64::from_bits(word(2)),
         }
     }
 
-    fn write(self, to: &mut [u8]) {
-        write_words(to, &[self.time.as_nanos(), self.rate.to_bits(), self.period_secs.to_bits()]);
+    #[inline]
+    fn write(self, mut put: impl FnMut(usize, u64)) {
+        put(0, self.time.as_nanos());
+        put(1, self.rate.to_bits());
+        put(2, self.period_secs.to_bits());
     }
 }

@@ -207,18 +207,18 @@ impl BucketCell {
 }
 
 impl Cell for BucketCell {
-    const BYTES: usize = 16;
+    const WORDS: usize = 2;
 
     #[inline]
-    fn read(from: &[u8]) -> Self {
-        Self(from.first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes)))
+    fn read(word: impl Fn(usize) -> u64) -> Self {
+        Self(u128::from(word(0)) | u128::from(word(1)) << 64)
     }
 
     #[inline]
-    fn write(self, to: &mut [u8]) {
-        if let Some(bytes) = to.first_chunk_mut() {
-            *bytes = self.0.to_le_bytes();
-        }
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of it")]
+    fn write(self, mut put: impl FnMut(usize, u64)) {
+        put(0, self.0 as u64);
+        put(1, (self.0 >> 64) as u64);
     }
 }
 

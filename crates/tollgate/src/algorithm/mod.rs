@@ -107,30 +107,16 @@ pub struct Standing {
     pub denied: bool,
 }
 
-/// What a store keeps, as bytes of a fixed number: little-endian, so that what one machine saved
-/// means the same to another.
+/// What a store keeps: so many words of 64 bits.
 pub trait Cell: Copy + Send {
-    /// How many bytes.
-    const BYTES: usize;
+    /// How many words.
+    const WORDS: usize;
 
-    /// Reads it from the first [`Self::BYTES`] bytes of `from`.
-    fn read(from: &[u8]) -> Self;
+    /// Reads it, each word by its number.
+    fn read(word: impl Fn(usize) -> u64) -> Self;
 
-    /// Writes it to the first [`Self::BYTES`] bytes of `to`.
-    fn write(self, to: &mut [u8]);
-}
-
-/// The `index`th word of a cell; zero beyond its end, which no cell reads.
-fn word(from: &[u8], index: usize) -> u64 {
-    let (words, _) = from.as_chunks::<8>();
-    words.get(index).map_or(0, |word| u64::from_le_bytes(*word))
-}
-
-fn write_words(to: &mut [u8], words: &[u64]) {
-    let (chunks, _) = to.as_chunks_mut::<8>();
-    for (chunk, word) in chunks.iter_mut().zip(words) {
-        *chunk = word.to_le_bytes();
-    }
+    /// Writes it, each word with its number.
+    fn write(self, put: impl FnMut(usize, u64));
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Quotas with a lifetime: a number of uses that is spent until it is gone or expires.
 
-use super::{Algorithm, Cell, Change, Standing, word, write_words};
+use super::{Algorithm, Cell, Change, Standing};
 use crate::{Moment, Nanos};
 
 /// What a lifetime is counted in.
@@ -245,13 +245,14 @@ impl Algorithm for Quota {
 const DENIED_BIT: u64 = 1 << 2;
 
 impl Cell for QuotaCell {
-    const BYTES: usize = 24;
+    const WORDS: usize = 3;
 
-    fn read(from: &[u8]) -> Self {
-        let flags = word(from, 2);
+    #[inline]
+    fn read(word: impl Fn(usize) -> u64) -> Self {
+        let flags = word(2);
         Self {
-            remaining: word(from, 0),
-            expires: Moment::from_nanos(word(from, 1)),
+            remaining: word(0),
+            expires: Moment::from_nanos(word(1)),
             unit: match flags & (DENIED_BIT - 1) {
                 0 => Unit::Nanoseconds,
                 1 => Unit::Milliseconds,
@@ -261,13 +262,16 @@ impl Cell for QuotaCell {
         }
     }
 
-    fn write(self, to: &mut [u8]) {
+    #[inline]
+    fn write(self, mut put: impl FnMut(usize, u64)) {
         let unit = match self.unit {
             Unit::Nanoseconds => 0,
             Unit::Milliseconds => 1,
             Unit::Seconds => 2,
         };
         let flags = if self.denied { unit | DENIED_BIT } else { unit };
-        write_words(to, &[self.remaining, self.expires.as_nanos(), flags]);
+        put(0, self.remaining);
+        put(1, self.expires.as_nanos());
+        put(2, flags);
     }
 }

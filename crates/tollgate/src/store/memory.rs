@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::prefetch::prefetch;
 use super::region::{Place, Region, SLOTS_MIN, Tally, home};
+use super::strip::Strip;
 use super::sync::{Guard, Lock};
 use super::{Fingerprint, Question, Store};
 use crate::Moment;
@@ -39,7 +40,7 @@ pub struct MemoryStore<A: Algorithm> {
 struct Shard<A: Algorithm> {
     /// Where the region is and how many homes it has, for asking for a cache line without the
     /// lock. Only ever a hint.
-    address: usize,
+    strip: Strip<A>,
     capacity: AtomicUsize,
     inside: Lock<Inside<A>>,
 }
@@ -70,11 +71,9 @@ impl<A: Algorithm> MemoryStore<A> {
     pub fn new(book: &Arc<A::Book>, memory: usize) -> io::Result<Self> {
         let memory = memory.max(MEMORY_MIN);
         let count = (memory / SHARD_BYTES).clamp(SHARDS_MIN, SHARDS_MAX).next_power_of_two();
-        let slots = memory / count / Region::<A>::SLOT_BYTES;
-        let shards = (0..count)
-            .map(|_| Shard::new(Arc::clone(book), slots.max(SLOTS_MIN)))
-            .collect::<io::Result<_>>()?;
-        Ok(Self { shards })
+        let slots = (memory / count / Strip::<A>::SLOT_BYTES).max(SLOTS_MIN);
+        let strips = Strip::reserve(count, slots)?;
+        Ok(Self { shards: strips.map(|strip| Shard::new(book, strip, slots)).collect() })
     }
 
     /// What it holds now.
@@ -84,8 +83,8 @@ impl<A: Algorithm> MemoryStore<A> {
             let inside = shard.inside.lock();
             let tally = inside.region.tally();
             held.keys += inside.region.len();
-            held.bytes += inside.region.len() * Region::<A>::SLOT_BYTES;
-            held.bytes_max += inside.region.capacity_max() * Region::<A>::SLOT_BYTES;
+            held.bytes += inside.region.len() * Strip::<A>::SLOT_BYTES;
+            held.bytes_max += inside.region.capacity_max() * Strip::<A>::SLOT_BYTES;
             held.tally.evicted += tally.evicted;
             held.tally.tokens_forgiven += tally.tokens_forgiven;
             held.tally.turned_away += tally.turned_away;
@@ -138,12 +137,12 @@ impl<A: Algorithm> MemoryStore<A> {
         self.shards.len()
     }
 
-    /// Copies all slots of a shard in place of what `to` held, to be read by the book it returns.
+    /// Copies all buckets of a shard in place of what `to` held, to be read by the book it returns.
     /// Nothing else is done while the lock is held.
-    pub(super) fn copy_shard(&self, shard: usize, to: &mut Vec<u8>) -> Arc<A::Book> {
+    pub(super) fn copy_shard(&self, shard: usize, to: &mut Vec<(u128, A::Cell)>) -> Arc<A::Book> {
         to.clear();
         let inside = self.shards[shard].inside.lock();
-        inside.region.copy(to);
+        to.extend(inside.region.cells());
         Arc::clone(&inside.book)
     }
 
@@ -282,13 +281,13 @@ impl<A: Algorithm> Store<A> for MemoryStore<A> {
 }
 
 impl<A: Algorithm> Shard<A> {
-    fn new(book: Arc<A::Book>, slots: usize) -> io::Result<Self> {
-        let region = Region::new(slots)?;
-        Ok(Self {
-            address: region.address(),
+    fn new(book: &Arc<A::Book>, strip: Strip<A>, slots: usize) -> Self {
+        let (region, book) = (Region::new(strip.clone(), slots), Arc::clone(book));
+        Self {
+            strip,
             capacity: AtomicUsize::new(region.capacity()),
             inside: Lock::new(Inside { region, book, is_stale: false }),
-        })
+        }
     }
 
     /// Decides a transaction over this one bucket. An ask that is denied changes nothing by
@@ -326,7 +325,7 @@ impl<A: Algorithm> Shard<A> {
     #[inline]
     fn touch(&self, key: u128) {
         let home = home(key, self.capacity.load(Ordering::Relaxed));
-        let address = self.address + home * Region::<A>::SLOT_BYTES;
+        let address = self.strip.address(home);
         // The key often stands a slot or two behind its home, in the next line.
         prefetch(address);
         prefetch(address + CACHE_LINE_BYTES);
@@ -338,12 +337,9 @@ impl<A: Algorithm> Inside<A> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
     fn renew(&mut self, question: &Question<A>, now: Moment) -> Option<A::Outcome> {
-        let Place::At(slot) = self.region.find(question.bucket.get()) else {
-            return None;
-        };
-        let cell = self.region.cell(slot);
-        let (outcome, renewed) = A::renew(&self.book, cell, &question.ask, now)?;
-        self.region.set_cell(slot, renewed);
+        let slot = self.region.slot_of(question.bucket.get())?;
+        let (outcome, renewed) = A::renew(&self.book, slot.cell(), &question.ask, now)?;
+        slot.set_cell(renewed);
         Some(outcome)
     }
 

@@ -9,6 +9,7 @@ mod prefetch;
 mod region;
 pub mod saved;
 pub mod shared;
+mod strip;
 mod sync;
 
 #[cfg(any(test, feature = "conformance"))]

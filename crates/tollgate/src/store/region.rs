@@ -8,33 +8,24 @@
 //! allocated, ever, and once there are many keys between 70 % and 75 % of the slots are taken: as
 //! few as memory allows, because every slot that a search passes may be in another cache line.
 
-use std::io;
-use std::marker::PhantomData;
 use std::ops::Range;
 
-use memmap2::{MmapMut, MmapOptions};
-
+use super::strip::{NO_KEY, Slot, Strip};
 use crate::Moment;
-use crate::algorithm::{Algorithm, Cell, Standing};
+use crate::algorithm::{Algorithm, Standing};
 
-/// A slot is never empty while its key is not zero; fingerprints never are.
-const NO_KEY: u128 = 0;
-const KEY_BYTES: usize = 16;
 /// Homes that a new table starts with.
 const CAPACITY_MIN: usize = 64;
 /// Slots behind the last home, for keys that were pushed past it. Being pushed this far takes a
 /// coincidence that no hash of real keys will produce.
 const TAIL_SLOTS: usize = 128;
-/// Added to every region, never used: regions a power of two apart would all begin in the same few
-/// sets of the processor's cache, and small tables would push each other out of it.
-const STAGGER_BYTES: usize = 4096 + 64;
 /// The smallest region there is, in slots.
 pub(super) const SLOTS_MIN: usize = 4 * TAIL_SLOTS;
 /// How many neighbours are looked at for one that may be forgotten.
 const NEIGHBOURS: usize = 32;
 
 pub(super) struct Region<A: Algorithm> {
-    bytes: MmapMut,
+    strip: Strip<A>,
     /// How many homes there are now.
     capacity: usize,
     capacity_max: usize,
@@ -43,7 +34,6 @@ pub(super) struct Region<A: Algorithm> {
     /// While memory is full of keys that must not be forgotten: when the first of them may be.
     room_at: Moment,
     tally: Tally,
-    algorithm: PhantomData<A>,
 }
 
 /// What became of keys for want of memory.
@@ -65,29 +55,16 @@ pub(super) enum Place {
 }
 
 impl<A: Algorithm> Region<A> {
-    pub(super) const SLOT_BYTES: usize = KEY_BYTES + A::Cell::BYTES;
-
-    /// Reserves room for `slots` keys; memory is taken as keys come.
-    pub(super) fn new(slots: usize) -> io::Result<Self> {
-        let slots = slots.max(SLOTS_MIN);
-        let len = slots * Self::SLOT_BYTES + STAGGER_BYTES;
-        let bytes = MmapOptions::new().len(len).no_reserve_swap().map_anon()?;
-        // A huge page would make memory resident long before there are keys to fill it.
-        #[cfg(target_os = "linux")]
-        let _advice_only = bytes.advise(memmap2::Advice::NoHugePage);
-        Ok(Self {
-            bytes,
+    /// An empty table in a strip of `slots` slots, at least [`SLOTS_MIN`].
+    pub(super) fn new(strip: Strip<A>, slots: usize) -> Self {
+        Self {
+            strip,
             capacity: CAPACITY_MIN,
             capacity_max: slots - TAIL_SLOTS,
             len: 0,
             room_at: Moment::EPOCH,
             tally: Tally::default(),
-            algorithm: PhantomData,
-        })
-    }
-
-    pub(super) fn address(&self) -> usize {
-        self.bytes.as_ptr() as usize
+        }
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -108,29 +85,41 @@ impl<A: Algorithm> Region<A> {
 
     #[inline]
     pub(super) fn find(&self, key: u128) -> Place {
-        let slot = self.seek(key);
-        if self.key(slot) == key { Place::At(slot) } else { Place::Absent }
+        match self.seek(key) {
+            (place, slot) if slot.key() == key => Place::At(place),
+            _ => Place::Absent,
+        }
+    }
+
+    /// The slot of a key that is there, to read and write its cell.
+    #[inline]
+    pub(super) fn slot_of(&mut self, key: u128) -> Option<Slot<'_, A>> {
+        let (_, slot) = self.seek(key);
+        (slot.key() == key).then_some(slot)
     }
 
     /// Where the key is, or would be put.
     #[inline]
-    fn seek(&self, key: u128) -> usize {
-        let mut slot = home(key, self.capacity);
-        // Wrapping, so that "no key" counts as larger than any.
-        while self.key(slot).wrapping_sub(1) < key.wrapping_sub(1) {
-            slot += 1;
+    fn seek(&self, key: u128) -> (usize, Slot<'_, A>) {
+        let mut place = home(key, self.capacity);
+        loop {
+            let slot = self.strip.slot(place);
+            // Wrapping, so that "no key" counts as larger than any.
+            if slot.key().wrapping_sub(1) >= key.wrapping_sub(1) {
+                return (place, slot);
+            }
+            place += 1;
         }
-        slot
     }
 
     #[inline]
     pub(super) fn cell(&self, slot: usize) -> A::Cell {
-        A::Cell::read(&self.bytes[slot * Self::SLOT_BYTES + KEY_BYTES..])
+        self.strip.slot(slot).cell()
     }
 
     #[inline]
     pub(super) fn set_cell(&mut self, slot: usize, cell: A::Cell) {
-        cell.write(&mut self.bytes[slot * Self::SLOT_BYTES + KEY_BYTES..]);
+        self.strip.slot(slot).set_cell(cell);
     }
 
     /// Makes sure that one more key may be put near the home of `key`. Refuses if memory is full
@@ -159,11 +148,12 @@ impl<A: Algorithm> Region<A> {
     /// Puts a key that [`Self::find`] did not find.
     pub(super) fn insert(&mut self, book: &A::Book, key: u128, cell: A::Cell, now: Moment) {
         loop {
-            let slot = self.seek(key);
+            let (slot, _) = self.seek(key);
             if let Some(gap) = self.gap_from(book, slot, now) {
                 self.len += usize::from(self.key(gap) == NO_KEY);
-                let moved = Self::range(slot..gap);
-                self.bytes.copy_within(moved, (slot + 1) * Self::SLOT_BYTES);
+                for moved in (slot..gap).rev() {
+                    self.copy_slot(moved, moved + 1);
+                }
                 self.set_key(slot, key);
                 self.set_cell(slot, cell);
                 return;
@@ -203,18 +193,9 @@ impl<A: Algorithm> Region<A> {
         self.insert(book, key, cell, now);
     }
 
-    /// Copies all slots behind what is in `to`.
-    pub(super) fn copy(&self, to: &mut Vec<u8>) {
-        to.extend_from_slice(&self.bytes[Self::range(0..self.end())]);
-    }
-
-    /// What a copy holds, in order.
-    pub(super) fn copied(copy: &[u8]) -> impl Iterator<Item = (u128, A::Cell)> {
-        copy.chunks_exact(Self::SLOT_BYTES).filter_map(|slot| {
-            let (key, cell) = slot.split_first_chunk()?;
-            let key = u128::from_le_bytes(*key);
-            (key != NO_KEY).then(|| (key, A::Cell::read(cell)))
-        })
+    /// All keys with their cells, in order.
+    pub(super) fn cells(&self) -> impl Iterator<Item = (u128, A::Cell)> {
+        self.slots().map(|slot| (self.key(slot), self.cell(slot)))
     }
 
     /// The first slot from `slot` on that is free, or holds a key that may be forgotten for free.
@@ -232,8 +213,9 @@ impl<A: Algorithm> Region<A> {
             }
             last += 1;
         }
-        let moved = Self::range(slot + 1..last + 1);
-        self.bytes.copy_within(moved, slot * Self::SLOT_BYTES);
+        for moved in slot..last {
+            self.copy_slot(moved + 1, moved);
+        }
         self.set_key(last, NO_KEY);
         self.len -= 1;
     }
@@ -359,25 +341,17 @@ impl<A: Algorithm> Region<A> {
         end(self.capacity)
     }
 
-    fn range(slots: Range<usize>) -> Range<usize> {
-        slots.start * Self::SLOT_BYTES..slots.end * Self::SLOT_BYTES
-    }
-
     #[inline]
     fn key(&self, slot: usize) -> u128 {
-        let bytes = self.bytes[slot * Self::SLOT_BYTES..].first_chunk();
-        bytes.map_or(NO_KEY, |bytes| u128::from_le_bytes(*bytes))
+        self.strip.slot(slot).key()
     }
 
     fn set_key(&mut self, slot: usize, key: u128) {
-        if let Some(bytes) = self.bytes[slot * Self::SLOT_BYTES..].first_chunk_mut() {
-            *bytes = key.to_le_bytes();
-        }
+        self.strip.slot(slot).set_key(key);
     }
 
     fn copy_slot(&mut self, from: usize, to: usize) {
-        let from = Self::range(from..from + 1);
-        self.bytes.copy_within(from, to * Self::SLOT_BYTES);
+        self.strip.slot(to).copy(&self.strip.slot(from));
     }
 }
 

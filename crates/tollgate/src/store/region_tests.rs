@@ -10,6 +10,12 @@ use crate::algorithm::quota::{self, Ask, Quota, QuotaCell, Unit};
 
 const NOW: Moment = Moment::from_nanos(1_000);
 
+/// One of several, so that not all of the memory is its own.
+fn region(slots: usize) -> Region<Quota> {
+    let mut strips = Strip::reserve(3, slots).unwrap();
+    Region::new(strips.nth(1).unwrap(), slots)
+}
+
 fn cell(remaining: u64, ttl: u64) -> QuotaCell {
     let ask = Ask::Insert { quota: remaining, usage: 0, ttl, unit: Unit::Nanoseconds };
     match quota::answer(None, &ask, NOW) {
@@ -42,7 +48,7 @@ fn check(region: &Region<Quota>) {
 fn it_holds_what_a_sorted_map_holds() {
     for seed in 0..20 {
         let mut random = Random::new(seed);
-        let mut region = Region::<Quota>::new(40_000).unwrap();
+        let mut region = region(40_000);
         let mut model = BTreeMap::new();
         // Few distinct high bits make long runs.
         let spread = 64 - random.below(50);
@@ -82,7 +88,7 @@ fn it_holds_what_a_sorted_map_holds() {
 
 #[test]
 fn it_never_takes_more_slots_than_it_was_given() {
-    let mut region = Region::<Quota>::new(SLOTS_MIN).unwrap();
+    let mut region = region(SLOTS_MIN);
     let mut random = Random::new(7);
     for _ in 0..20_000 {
         let key = u128::from(random.below(u64::MAX)) << 64 | 1;
@@ -98,7 +104,7 @@ fn it_never_takes_more_slots_than_it_was_given() {
 
 #[test]
 fn keys_that_all_want_the_last_place_do_not_break_it() {
-    let mut region = Region::<Quota>::new(SLOTS_MIN).unwrap();
+    let mut region = region(SLOTS_MIN);
     for n in 0..5_000_u128 {
         let key = u128::MAX - n;
         if region.make_room(&(), key, NOW) {
@@ -111,7 +117,7 @@ fn keys_that_all_want_the_last_place_do_not_break_it() {
 
 #[test]
 fn what_has_expired_is_forgotten_before_more_memory_is_taken() {
-    let mut region = Region::<Quota>::new(100_000).unwrap();
+    let mut region = region(100_000);
     let mut random = Random::new(3);
     for step in 0..200_000 {
         let now = NOW.after(crate::Nanos::new(step));

@@ -4,7 +4,6 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use super::super::memory::MemoryStore;
-use super::super::region::Region;
 use super::super::{Fingerprint, Secret};
 use super::carried::{self, SavedRules};
 use super::{Reader, RestoreError, Section, Writer};
@@ -92,15 +91,12 @@ impl<W: Write> Writer<W> {
     /// Saves all buckets that are not idle at `at`, and tells how many there were. Each shard is
     /// locked for as long as it takes to copy it.
     pub(crate) fn cells<A: Kept>(&mut self, store: &MemoryStore<A>, at: Moment) -> io::Result<u64> {
-        let (mut copy, mut live) = (Vec::new(), Vec::new());
+        let mut live = Vec::new();
         let (mut buckets, mut saved) = (0_u64, SavedRules::default());
         self.count(store.shards())?;
         for shard in 0..store.shards() {
-            let book = store.copy_shard(shard, &mut copy);
-            live.clear();
-            live.extend(
-                Region::<A>::copied(&copy).filter(|(_, cell)| !A::is_idle(&book, cell, at)),
-            );
+            let book = store.copy_shard(shard, &mut live);
+            live.retain(|(_, cell)| !A::is_idle(&book, cell, at));
             A::save_rules(self, &book, &live, &mut saved)?;
             self.u64(live.len() as u64)?;
             buckets = buckets.saturating_add(live.len() as u64);
@@ -110,7 +106,7 @@ impl<W: Write> Writer<W> {
                 for ((key, cell), place) in cells.iter().zip(places) {
                     if let Some((head, tail)) = place.split_first_chunk_mut() {
                         *head = key.to_le_bytes();
-                        cell.write(tail);
+                        write_cell(*cell, tail);
                     }
                 }
             }
@@ -180,7 +176,7 @@ impl<R: Read> Reader<R> {
             let bytes = self.bytes(cell_bytes::<A>())?;
             let parts = bytes.split_first_chunk().and_then(|(key, cell)| {
                 let bucket = Fingerprint::from_bits(u128::from_le_bytes(*key))?;
-                Some((bucket, A::Cell::read(cell)))
+                Some((bucket, read_cell(cell)))
             });
             let Some((bucket, cell)) = parts else {
                 return Err(self.damage(NO_FINGERPRINT));
@@ -197,7 +193,22 @@ impl<R: Read> Reader<R> {
 }
 
 const fn cell_bytes<A: Algorithm>() -> usize {
-    KEY_BYTES.saturating_add(A::Cell::BYTES)
+    KEY_BYTES.saturating_add(A::Cell::WORDS.saturating_mul(size_of::<u64>()))
+}
+
+/// Little-endian, so that what one machine saved means the same to another.
+fn write_cell(cell: impl Cell, to: &mut [u8]) {
+    let (words, _) = to.as_chunks_mut();
+    cell.write(|word, bits| {
+        if let Some(place) = words.get_mut(word) {
+            *place = bits.to_le_bytes();
+        }
+    });
+}
+
+fn read_cell<C: Cell>(from: &[u8]) -> C {
+    let (words, _) = from.as_chunks();
+    C::read(|word| words.get(word).map_or(0, |bits| u64::from_le_bytes(*bits)))
 }
 
 const NO_FINGERPRINT: &str = "a bucket has a fingerprint that no bucket has";

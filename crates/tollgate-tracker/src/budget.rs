@@ -22,7 +22,8 @@ pub enum Refill {
         /// How exactly the moment is told.
         precision: Nanos,
     },
-    /// All of it at one moment, which may move: the latest that was said counts.
+    /// All of it at one moment, which may move: the latest that was said counts. Where a server says
+    /// only when there is more, as in `RateLimit`, one request finds out how much that is.
     Moving,
     /// Little by little; what is said is when it will be full.
     Continuously,

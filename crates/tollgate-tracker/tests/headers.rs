@@ -80,7 +80,7 @@ fn budget(told: &Told<'_>) -> String {
     let parts = [
         part("limit", told.limit.map(|limit| limit.to_string())),
         part("remaining", told.remaining.map(|remaining| remaining.to_string())),
-        part("reset_in", told.reset_in.map(seconds)),
+        part(if told.only_more { "more_in" } else { "reset_in" }, told.reset_in.map(seconds)),
         part("window", told.window.map(decimal)),
     ];
     let parts: String = parts.into_iter().flatten().collect();

@@ -101,6 +101,7 @@ fn told(random: &mut Random) -> Told<'static> {
         limit: random.chance(3, 4).then(|| number(random)),
         remaining: random.chance(3, 4).then(|| number(random)),
         reset_in: random.chance(3, 4).then(|| wait(random)),
+        only_more: random.chance(1, 3),
         window: random.chance(1, 4).then(|| wait(random).length),
     }
 }

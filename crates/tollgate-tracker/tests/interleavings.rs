@@ -273,6 +273,7 @@ impl Life {
             limit: Some(self.server.limits[budget].0),
             remaining: Some(answer.left[budget].0),
             reset_in: Some(wait(answer.left[budget].1 / MILLI * MILLI)),
+            only_more: false,
             window: None,
         };
         let spent = answer.left.iter().filter(|(left, _)| *left == 0).map(|(_, length)| *length);

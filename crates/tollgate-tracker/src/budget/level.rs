@@ -44,10 +44,12 @@ impl Level {
         let unsaid =
             || Wait { length: told.window.unwrap_or(heard.unsaid.into()), truly_secs: None };
         let wait = told.reset_in.unwrap_or_else(unsaid);
+        let left = left.min(limit);
+        let fill = if told.only_more { fill(told, wait, limit - left, limit) } else { wait.length };
         let line = Line {
             at: heard.now,
-            left: left.min(limit),
-            full_at: heard.now.after(wait.length),
+            left,
+            full_at: heard.now.after(fill),
             truly_secs: wait.truly_secs,
         };
         self.fresh = Some(Line::least(self.fresh, line, limit));
@@ -114,6 +116,14 @@ impl Level {
     pub(super) fn reset_at(&self) -> Option<Moment> {
         self.known.map(|line| line.full_at)
     }
+}
+
+/// How long it takes until nothing is missing, where it is said only when there is one more.
+fn fill(told: &Told<'_>, wait: Wait, missing: u64, limit: u64) -> Nanos {
+    let missing = u128::from(missing);
+    let each = wait.length.get().saturating_mul(missing);
+    let all = told.window.map(|it| it.get().saturating_mul(missing).div_ceil(limit.into()));
+    Nanos::new(all.unwrap_or(each)).max(wait.length).min(WAIT_MAX)
 }
 
 impl Line {

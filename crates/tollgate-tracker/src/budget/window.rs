@@ -9,6 +9,9 @@
 //! taken is what is left, less what is in flight. That is exact, because of all responses had the
 //! one that was counted last says the least, and whatever is counted after it is still in flight.
 //! It stays so over a reset, since what is in flight then is held back from the new window too.
+//!
+//! Some servers say only when there is more, and mean one more: theirs fills up little by little, or
+//! it does not; nobody can see. There one more is taken, and its answer tells how much there is.
 
 use tollgate::{Moment, Nanos};
 
@@ -26,6 +29,8 @@ pub(super) struct Window {
     /// How exactly the end is told, where it is known not to move.
     fixed: Option<Length>,
     left: u64,
+    /// How much of it is sure, until an answer tells.
+    sure: u64,
     end: Option<End>,
     /// From when on requests were sent into this window.
     began: Moment,
@@ -42,6 +47,8 @@ pub(super) struct Window {
 struct End {
     from: Moment,
     by: Moment,
+    /// When all is there again: later where only more is there by the end.
+    full_by: Moment,
     /// Whether a response said so that is surely of this window; if not, the next that is says it.
     is_told: bool,
     truly_secs: Option<f64>,
@@ -52,6 +59,7 @@ impl Window {
         Self {
             fixed,
             left: u64::MAX,
+            sure: u64::MAX,
             end: None,
             began: Moment::EPOCH,
             ended_from: Moment::EPOCH,
@@ -80,6 +88,7 @@ impl Window {
         if heard.sent < self.began && end.from <= self.ended.after(precision) {
             return self.learn_late(left, &end, heard);
         }
+        self.sure = u64::MAX;
         match self.end.filter(|known| known.is_told) {
             Some(known) if end.from > known.by.after(precision) => {
                 // Nothing sent from now on can be counted in the window that was known.
@@ -109,12 +118,14 @@ impl Window {
         let end = self.bounds(told, heard);
         let known = self.end.unwrap_or(end);
         let (from, by) = (known.from.min(end.from), known.by.max(end.by));
-        self.end = Some(End { from, by, is_told: false, truly_secs: end.truly_secs });
+        let full_by = known.full_by.max(end.full_by);
+        self.end = Some(End { from, by, full_by, is_told: false, truly_secs: end.truly_secs });
     }
 
     pub(super) fn spend(&mut self, cost: u64, limit: Option<u64>, heard: &Heard) {
         self.renew(limit, heard.now, heard.credit);
         self.left = self.left.saturating_sub(cost);
+        self.sure = self.sure.saturating_sub(cost);
         self.untold.add(cost, self.length.unwrap_or(heard.unsaid), heard.now);
         if self.end.is_none() {
             // Or it would stay spent for ever.
@@ -133,20 +144,22 @@ impl Window {
         credit: Length,
     ) -> Open {
         self.renew(limit, now, credit);
+        let left = self.room();
         let Some(end) = self.end else {
             return match limit {
                 _ if in_flight == 0 => Open::Now,
-                Some(limit) if fits(cost, in_flight, self.left.min(limit), limit) => Open::Now,
+                Some(limit) if fits(cost, in_flight, left.min(limit), limit) => Open::Now,
                 // Of a window of which nothing is known one request finds out.
                 _ => Open::Answered,
             };
         };
         let most = limit.unwrap_or(u64::MAX);
-        if fits(cost, in_flight, self.left, most) {
+        if fits(cost, in_flight, left, most) {
             return Open::Now;
         }
-        let renewed = limit.map_or(in_flight == 0, |limit| fits(cost, in_flight, limit, limit));
-        if renewed {
+        let then = if end.is_full() { most } else { left.saturating_add(1).min(most) };
+        let renewed = limit.is_some_and(|limit| fits(cost, in_flight, then, limit));
+        if renewed || in_flight == 0 {
             Open::At(end.by.before(credit.into()), end.truly_secs)
         } else {
             Open::Answered
@@ -167,7 +180,7 @@ impl Window {
         if wanted <= left {
             return Some(now);
         }
-        let resets = (wanted - left).div_ceil(limit);
+        let missing = wanted - left;
         let first = match self.end.filter(|end| end.by.before(credit.into()) > now) {
             Some(end) => end.by.before(credit.into()),
             None => now.after(self.length?.into()),
@@ -175,14 +188,27 @@ impl Window {
         // A window begins when its first request is counted, and it is heard of when that is answered.
         let lag = trip.usual.get().saturating_sub(Nanos::from(credit).get());
         let lag = lag.saturating_add(Nanos::from(self.rounding()).get());
-        let each = self.length.map_or(0, |length| Nanos::from(length).get().saturating_add(lag));
-        let more = each.saturating_mul(u128::from(resets - 1));
+        let length = self.length.map(|length| Nanos::from(length).get());
+        let more = if self.end.is_none_or(|end| end.is_full()) {
+            let each = length.map_or(0, |length| length.saturating_add(lag));
+            each.saturating_mul(u128::from(missing.div_ceil(limit) - 1))
+        } else {
+            // One by one, as far as anybody knows; who is the next need not fit to find out.
+            let before = (missing - 1).min(ahead);
+            length.unwrap_or(0).saturating_mul(u128::from(before)) / u128::from(limit)
+        };
         Some(first.after(Nanos::new(more)))
     }
 
     pub(super) fn left(&self, limit: Option<u64>, now: Moment, credit: Length) -> Option<u64> {
-        let renewed = self.end.is_none_or(|end| end.by.before(credit.into()) <= now);
-        if renewed { limit } else { Some(self.left.min(limit.unwrap_or(u64::MAX))) }
+        let has_come = |at: Moment| at.before(credit.into()) <= now;
+        let (left, most) = (self.room(), limit.unwrap_or(u64::MAX));
+        match self.end {
+            Some(end) if !has_come(end.by) => Some(left.min(most)),
+            Some(end) if !has_come(end.full_by) => limit.map(|_| left.saturating_add(1).min(most)),
+            Some(_) => limit,
+            None => limit.map(|_| self.sure.min(most)),
+        }
     }
 
     pub(super) fn reset_at(&self) -> Option<Moment> {
@@ -196,6 +222,8 @@ impl Window {
         self.began = end.by.before(credit.into());
         self.ended_from = end.from;
         self.ended = end.by;
+        let is_full = end.full_by.before(credit.into()) <= now;
+        self.sure = if is_full { u64::MAX } else { self.room().saturating_add(1) };
         self.left = limit.unwrap_or(u64::MAX);
         if end.is_told {
             self.untold.forget(end.from);
@@ -209,7 +237,13 @@ impl Window {
     /// The end of the window in which something was counted that no response told of, if anything.
     fn untold_end(&self, from: Moment) -> Option<End> {
         let by = self.untold.until()?;
-        Some(End { from, by, is_told: false, truly_secs: None })
+        Some(End { from, by, full_by: by, is_told: false, truly_secs: None })
+    }
+
+    /// How much of what is left may be taken before an answer tells that it is there.
+    #[inline]
+    fn room(&self) -> u64 {
+        self.left.min(self.sure)
     }
 
     /// A response to a request that was sent before this window and seems to be of one that is
@@ -223,10 +257,14 @@ impl Window {
         self.left = self.left.min(left);
         match &mut self.end {
             Some(known) if known.is_told => {}
-            Some(known) => known.by = known.by.max(end.by),
+            Some(known) => {
+                known.by = known.by.max(end.by);
+                known.full_by = known.full_by.max(end.full_by);
+            }
             None => {
-                let by = end.by.max(heard.now.after(length));
-                self.end = Some(End { from: self.ended, by, is_told: false, truly_secs: None });
+                let (from, by) = (self.ended, end.by.max(heard.now.after(length)));
+                let full_by = end.full_by.max(by);
+                self.end = Some(End { from, by, full_by, is_told: false, truly_secs: None });
             }
         }
     }
@@ -241,12 +279,15 @@ impl Window {
             Some(Wait { length, truly_secs }) => (length, truly_secs),
             None => (self.length.unwrap_or(heard.unsaid).into(), None),
         };
-        End {
-            from: heard.sent.after(length),
-            by: heard.now.after(length).after(self.rounding().into()),
-            is_told: told.reset_in.is_some(),
-            truly_secs,
-        }
+        let by = heard.now.after(length).after(self.rounding().into());
+        // Whoever knows that it is full at one moment need not ask.
+        let full_by = if told.only_more && self.fixed.is_none() {
+            told.window.map_or(Moment::MAX, |window| heard.now.after(window)).max(by)
+        } else {
+            by
+        };
+        let (from, is_told) = (heard.sent.after(length), told.reset_in.is_some());
+        End { from, by, full_by, is_told, truly_secs }
     }
 
     /// What a response says together with what is known. One that was received before the window
@@ -257,7 +298,10 @@ impl Window {
         let is_same = self.fixed.is_some() && now < known.from && end.by >= known.from;
         let from = if is_same { known.from.max(end.from) } else { known.from.min(end.from) };
         let earlier = end.by < known.by;
-        if is_same == earlier { End { from, ..end } } else { End { from, ..known } }
+        let met = if is_same == earlier { end } else { known };
+        let latest = known.full_by.max(end.full_by);
+        let full_by = if self.fixed.is_some() { met.by } else { latest };
+        End { from, full_by, ..met }
     }
 
     /// By how much an end may be told too early. Whole seconds are points that are counted from the
@@ -268,6 +312,13 @@ impl Window {
 
     fn precision(&self) -> Length {
         self.fixed.unwrap_or(PRECISION_UNKNOWN)
+    }
+}
+
+impl End {
+    /// Whether all is there by then.
+    fn is_full(&self) -> bool {
+        self.full_by <= self.by
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Draft<'h> {
     pub(super) reset_in: Option<Span>,
     /// A reset that is a point.
     pub(super) reset_at: Option<Span>,
+    /// The reset brings something, but perhaps not all.
+    pub(super) only_more: bool,
     /// In nanoseconds.
     pub(super) window: Option<u64>,
 }
@@ -45,6 +47,7 @@ impl<'h> Draft<'h> {
             reset_text: &[],
             reset_in: None,
             reset_at: None,
+            only_more: false,
             window: None,
         }
     }
@@ -100,6 +103,7 @@ impl<'h> Draft<'h> {
         self.read_reset(other.reset_text);
         lengthen(&mut self.reset_in, other.reset_in);
         lengthen(&mut self.reset_at, other.reset_at);
+        self.only_more |= other.only_more;
         self.window = self.window.max(other.window);
     }
 
@@ -131,10 +135,10 @@ impl<'h> Draft<'h> {
         if self.limit.is_none() && remaining.is_none() && reset_in.is_none() {
             return None;
         }
-        let (name, limit) = (self.name, self.limit);
+        let (name, limit, only_more) = (self.name, self.limit, self.only_more);
         // A window is waited for where nothing else is said.
         let window = self.window.map(|length| Nanos::new(length.into()).min(WAIT_MAX));
-        Some(Told { name, unit, limit, remaining, reset_in, window })
+        Some(Told { name, unit, limit, remaining, reset_in, only_more, window })
     }
 }
 

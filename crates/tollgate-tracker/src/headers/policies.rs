@@ -18,6 +18,7 @@ pub(super) fn read_states<'h>(lines: &[&'h [u8]], drafts: &mut Drafts<'h>) {
                 let mut draft = Draft::new(name(member.item)?, Some(Unit::Requests));
                 draft.remaining = Some(count(member.remaining.ok_or(Malformed)?)?);
                 draft.reset_in = member.reset.map(span).transpose()?;
+                draft.only_more = draft.reset_in.is_some();
                 drafts.add(&draft);
                 Ok(())
             })

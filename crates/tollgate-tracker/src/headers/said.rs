@@ -46,6 +46,8 @@ pub struct Told<'h> {
     pub remaining: Option<u64>,
     /// When there is more.
     pub reset_in: Option<Wait>,
+    /// Whether that is not when it is full: then only one more is sure, as with `t` of `RateLimit`.
+    pub only_more: bool,
     /// How long it takes from empty to full, where that is said; at most [`WAIT_MAX`].
     pub window: Option<Nanos>,
 }

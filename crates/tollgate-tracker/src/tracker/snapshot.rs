@@ -39,7 +39,7 @@ pub struct State {
     pub in_flight: u64,
     /// How many wait for the bucket.
     pub waiting: u64,
-    /// When it is full again, if that is known.
+    /// When it is full again, or has more where only that is said; if it is known.
     pub reset_in: Option<Nanos>,
     /// For how long the server refuses everything.
     pub refused_for: Option<Nanos>,

@@ -59,6 +59,7 @@ fn told(left: u64, limit: u64, reset_ms: u64) -> Told<'static> {
         limit: Some(limit),
         remaining: Some(left),
         reset_in: Some(Wait { length, truly_secs: None }),
+        only_more: false,
         window: None,
     }
 }
@@ -361,4 +362,35 @@ fn a_snapshot_shows_all_budgets() {
     assert_eq!(&*a.bucket, "hash = GET/channels/1/a");
     assert_eq!((a.limit, a.remaining, a.in_flight), (Some(5), Some(4), 1));
     assert_eq!(a.reset_in.map(|it| it.to_string()).as_deref(), Some("801ms"));
+}
+
+#[test]
+fn where_only_more_is_promised_one_request_finds_out_how_much_there_is() {
+    let mut tracker = Tracker::new(Profile::generic());
+    let window = Some(Nanos::from_secs(10));
+    let more = |left| Told { only_more: true, window, ..told(left, 10, 1_000) };
+    let probe = clear(&mut tracker, A, 0);
+    answer(&mut tracker, probe, more(0), 100);
+    assert_eq!(limited(&mut tracker, A, 100).retry_at, at(1_100));
+    assert_eq!(room(&mut tracker, A, 1_100), 1);
+    let probe = clear(&mut tracker, A, 1_100);
+    assert_eq!(limited(&mut tracker, A, 1_100).reason, Reason::InFlight);
+    answer(&mut tracker, probe, more(4), 1_200);
+    assert_eq!(room(&mut tracker, A, 1_200), 4);
+    // Nobody has asked since, and as long as a window lasts.
+    assert_eq!(room(&mut tracker, A, 11_200), 10);
+}
+
+#[test]
+fn who_waits_for_what_comes_one_by_one_is_told_so() {
+    let mut tracker = Tracker::new(Profile::generic()).with_queue(5);
+    let window = Some(Nanos::from_secs(10));
+    let probe = clear(&mut tracker, A, 0);
+    answer(&mut tracker, probe, Told { only_more: true, window, ..told(0, 10, 1_000) }, 100);
+    let request = Request::new("GET", A);
+    for _ in 0..5 {
+        tracker.join(&request, Moment::MAX, at(100)).expect("there is room");
+    }
+    let refused = tracker.join(&request, Moment::MAX, at(100)).expect_err("it is full");
+    assert_eq!((refused.reason, refused.retry_at), (Reason::QueueFull, at(6_100)));
 }

@@ -111,22 +111,19 @@ fn read(body: &[u8], unit: BodyUnit) -> Option<Spoken> {
     };
     let retry_after = object.get("retry_after").and_then(serde_json::Value::as_f64);
     Some(Spoken {
-        retry_after: retry_after.map(|number| wait(number * scale)),
+        retry_after: retry_after.and_then(|number| wait(number * scale)),
         global: object.get("global").and_then(serde_json::Value::as_bool).unwrap_or(false),
     })
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in bounds")]
-fn wait(secs: f64) -> Wait {
-    let nanos = (secs * 1e9).ceil();
-    // Nothing below zero, and nothing that is not a number, is a length.
-    if nanos.is_nan() || nanos <= 0.0 {
-        return Wait { length: Nanos::ZERO, truly_secs: None };
+fn wait(secs: f64) -> Option<Wait> {
+    // What is below zero says nothing, as in a field: who came straight back would be refused again.
+    if secs.is_nan() || secs < 0.0 {
+        return None;
     }
     // A double beyond what an integer holds becomes the largest integer.
-    let length = Nanos::new(nanos as u128);
-    if length > WAIT_MAX {
-        return Wait { length: WAIT_MAX, truly_secs: Some(secs) };
-    }
-    Wait { length, truly_secs: None }
+    let length = Nanos::new((secs * 1e9).ceil() as u128);
+    let truly_secs = (length > WAIT_MAX).then_some(secs);
+    Some(Wait { length: length.min(WAIT_MAX), truly_secs })
 }

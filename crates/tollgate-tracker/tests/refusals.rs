@@ -63,6 +63,19 @@ fn the_body_counts_where_no_field_says_how_long() {
 }
 
 #[test]
+fn a_body_that_makes_no_sense_says_nothing_of_how_long() {
+    for number in ["-5", "-1e300", "\"NaN\"", "null"] {
+        let mut tracker = Tracker::new(Profile::discord());
+        let body = format!(r#"{{"retry_after": {number}, "global": false}}"#);
+        for secs in [1, 2, 4] {
+            answered(&mut tracker, MESSAGES, 429, &[], &body);
+            let refused = limited(&mut tracker, MESSAGES, 1).expect("it was refused");
+            assert_eq!(refused.retry_in, Nanos::from_secs(secs), "{number}");
+        }
+    }
+}
+
+#[test]
 fn a_global_refusal_stops_all_but_what_is_exempt() {
     let mut tracker = Tracker::new(Profile::discord());
     let fields = [("x-ratelimit-global", "true"), ("retry-after", "4")];

@@ -38,6 +38,21 @@ fn where_each_route_is_limited_each_is_used_and_kept() {
 }
 
 #[test]
+fn where_tasks_want_the_same_routes_no_more_go_than_there_is() {
+    const TOGETHER: usize = 2;
+    const SHARED: usize = ROUTES * TOGETHER / TASKS;
+    let places: Vec<_> = (0..ROUTES as u64).map(slow).collect();
+    let permitted = permitted(&places);
+    let tasks = (0..TASKS).map(|task| {
+        let first = task / TOGETHER * SHARED;
+        Habit::Asks((first..first + SHARED).collect())
+    });
+    let world = an_hour(places, tasks.collect());
+    assert_no_refusal(&world);
+    assert_used("routes of many", world.served.iter().sum(), permitted, 95);
+}
+
+#[test]
 fn where_both_bind_the_slow_routes_have_their_share() {
     // Every other task waits for a slow route of its own, the rest for whatever is quick.
     let slow = TASKS / 2;

@@ -19,7 +19,7 @@ const SECOND: u64 = 1_000_000_000;
 const MINUTE: Duration = Duration::from_mins(1);
 const TASKS: u64 = 50;
 const ROUTES: usize = 200;
-/// Routes with small budgets of their own, each used by a task of its own.
+/// Routes with small budgets of their own, each used by two tasks.
 const SLOW: usize = 10;
 const GLOBAL_PER_SEC: u64 = 50;
 /// The names of buckets change while it runs.
@@ -69,7 +69,7 @@ async fn work(task: u64, base: String, client: ClientWithMiddleware) {
     let mut places = discord();
     let mut random = Random::new(task);
     loop {
-        let slow = usize::try_from(task).ok().filter(|&task| task < SLOW);
+        let slow = usize::try_from(task / 2).ok().filter(|&place| place < SLOW);
         let place = slow.unwrap_or_else(|| SLOW + random.index(ROUTES - SLOW));
         let (method, path) = places.request(place);
         let request = client.request(method.parse().unwrap(), format!("{base}{path}"));

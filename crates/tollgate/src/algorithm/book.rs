@@ -46,6 +46,8 @@ pub struct Book {
     entries: Vec<Entry>,
     /// Those that come with asks, in common with all clones of this book.
     carried: Arc<CarriedRules>,
+    /// Which one it is, if whoever asks by it wants to know whether a store still has it.
+    edition: u64,
 }
 
 /// The book has no room for another rule.
@@ -79,6 +81,15 @@ impl Book {
                 entry.successor = *new;
             }
         }
+    }
+
+    #[inline]
+    pub(crate) fn edition(&self) -> u64 {
+        self.edition
+    }
+
+    pub(crate) fn set_edition(&mut self, edition: u64) {
+        self.edition = edition;
     }
 
     /// The rules that come with asks.

@@ -29,6 +29,7 @@ mod explain;
 mod mistake;
 mod reload;
 mod saved;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -38,7 +39,7 @@ mod witness;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::Guard;
 use parking_lot::Mutex;
 
 pub use crate::algorithm::carried::{CARRIED_RULES_MAX, Carried, TooManyRules};
@@ -47,11 +48,12 @@ pub use carry::CARRIED;
 pub use decisions::Decisions;
 pub use explain::Explanation;
 pub use mistake::Mistake;
+use snapshot::{InForce, Snapshot};
 pub use transaction::{Merged, Mode, TRANSACTION_ASKS_MAX};
 pub use wherever::{AlreadyShared, Wherever};
 pub use witness::{Act, Decided, Ruling, Seen, Witness};
 
-use crate::algorithm::book::{Action, Ask, Gcra};
+use crate::algorithm::book::{Action, Ask, Book, Gcra};
 use crate::algorithm::carried::CarriedRules;
 use crate::algorithm::gcra::{Outcome, Verdict};
 use crate::limits::resolver::{Entry, Registry, Resolver, Unresolved};
@@ -76,7 +78,7 @@ pub struct Limiter {
 
 /// What limiters with different witnesses have in common.
 struct Core {
-    resolver: ArcSwap<Resolver>,
+    resolver: Snapshot,
     store: MemoryStore<Gcra>,
     secret: Secret,
     registry: Mutex<Registry>,
@@ -176,7 +178,7 @@ impl Limiter {
         registry: Registry,
     ) -> Self {
         let (carried, shared) = (registry.carried(), OnceLock::new());
-        let (resolver, registry) = (ArcSwap::from_pointee(resolver), Mutex::new(registry));
+        let (resolver, registry) = (Snapshot::new(resolver), Mutex::new(registry));
         let core = Core { resolver, store, secret, registry, carried, shared };
         Self { core: Arc::new(core), witness: None }
     }
@@ -339,41 +341,45 @@ impl Limiter {
     #[inline]
     fn one(&self, ask: Request<'_>, action: Action, now: Moment) -> Result<Decision, Mistake> {
         debug_assert!(ask.carried.is_none(), "{ask:?}");
-        // Asked first: what is only needed to tell it is then not kept at hand for everybody.
-        if let Some(witness) = &self.witness {
-            return self.one_told(&**witness, ask, action, now);
+        if self.witness.is_none()
+            && let Some(decision) = self.core.resolver.kept(|resolver| {
+                let entry = resolver.entry(ask.limit).ok()?;
+                let question = entry.question(ask.id, action, ask.cost).ok()?;
+                let is_current = |book: &Book| book.edition() == resolver.edition();
+                let outcome = self.core.store.decide_if(&question, now, is_current)?;
+                // What can never pass has taken nothing, and is told below.
+                let is_answer = outcome.verdict != Verdict::Never || question.ask.is_shadow;
+                is_answer.then(|| Decision::new(&question.ask, &outcome))
+            })
+        {
+            return Ok(decision);
         }
-        let resolver = self.core.resolver.load();
-        let entry = resolver.entry(ask.limit);
-        let question = match entry.and_then(|entry| entry.question(ask.id, action, ask.cost)) {
-            Ok(question) => question,
-            Err(unresolved) => return Err(mistake(&resolver, &ask, unresolved)),
-        };
-        let outcome = self.core.store.decide_one(&question, now);
-        decision(&resolver, &ask, &question, &outcome)
+        self.one_of_all(ask, action, now)
     }
 
-    /// [`Self::one`], with somebody to tell of it.
+    /// [`Self::one`] where there may be a mistake or a witness to tell of it, or new limits.
     #[inline(never)]
-    fn one_told(
+    fn one_of_all(
         &self,
-        witness: &dyn Witness,
         ask: Request<'_>,
         action: Action,
         now: Moment,
     ) -> Result<Decision, Mistake> {
         let resolver = self.core.resolver.load();
-        let question = question(&resolver, &ask, action)?;
-        let outcome = self.core.store.decide_one(&question, now);
-        let decision = decision(&resolver, &ask, &question, &outcome)?;
-        witness.decided(&Decided::new(&resolver, &[ask], &[question], &[outcome]));
+        let question = [question(&resolver, &ask, action)?];
+        let mut outcome = [Outcome::default()];
+        self.core.store.decide(&question, &mut outcome, now);
+        let decision = decision(&resolver, &ask, &question[0], &outcome[0])?;
+        if let Some(witness) = &self.witness {
+            witness.decided(&Decided::new(&resolver, &[ask], &question, &outcome));
+        }
         Ok(decision)
     }
 }
 
 /// The names of a limiter, as of one moment.
 pub struct Names {
-    resolver: Guard<Arc<Resolver>>,
+    resolver: Guard<Arc<InForce>>,
 }
 
 impl Names {

@@ -37,13 +37,17 @@ impl Limiter {
         if let Some(shared) = shared {
             shared.install(&book, at);
         }
-        let resolver = Arc::new(resolver);
-        let mut old = None;
-        around(&mut || old = Some(self.core.resolver.swap(Arc::clone(&resolver))));
-        let old = old.unwrap_or_else(|| self.core.resolver.swap(resolver));
+        let (mut new, mut old) = (Some(resolver), None);
+        let mut swap = || {
+            if let Some(new) = new.take() {
+                old = Some(self.core.resolver.swap(new));
+            }
+        };
+        around(&mut swap);
+        swap();
         // Asks that began under the old limits are still on their way. They take microseconds, and
         // none may come to a bucket after it was carried over to a rule that they do not know.
-        while Arc::strong_count(&old) > 1 {
+        while old.as_ref().is_some_and(|old| Arc::strong_count(old) > 1) {
             std::thread::yield_now();
         }
         self.core.store.carry_over(&moved, at);

@@ -9,6 +9,7 @@ mod saved;
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashMap;
 
@@ -35,6 +36,11 @@ pub(crate) struct Registry {
     /// Rules of defaults that others have taken the place of, since the last book was made.
     replaced: std::collections::HashMap<RuleId, RuleId>,
 }
+
+/// The next edition of limits and their book, of whatever limiter in this process.
+static EDITIONS: AtomicU64 = AtomicU64::new(NO_EDITION + 1);
+/// That of limits which nobody asks by.
+const NO_EDITION: u64 = 0;
 
 /// A default and an override that say the same are still two rules: one may change alone.
 type RuleKey = (Box<str>, Scope, Rule);
@@ -73,6 +79,13 @@ impl Registry {
         Arc::clone(self.book.carried())
     }
 
+    /// From now on the book is another.
+    fn turn_over(&mut self) -> u64 {
+        let edition = EDITIONS.fetch_add(1, Ordering::Relaxed);
+        self.book.set_edition(edition);
+        edition
+    }
+
     /// The rules so far, for a store.
     pub(crate) fn book(&mut self) -> Arc<Book> {
         self.book.replace(&std::mem::take(&mut self.replaced));
@@ -92,6 +105,8 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Resolver {
     limits: Limits,
+    /// Which of all that there have been in this process; its book has the same.
+    edition: u64,
     /// In the order of `limits`.
     entries: Vec<(Box<str>, Entry)>,
     /// Where in `entries` a name is.
@@ -173,7 +188,7 @@ impl Resolver {
             }
         }
         let keys = Keys::new(secret, registry);
-        Ok(Self { limits, entries, places, retired, keys })
+        Ok(Self { limits, edition: registry.turn_over(), entries, places, retired, keys })
     }
 
     fn all(&self) -> impl Iterator<Item = (&Box<str>, &Entry)> {
@@ -186,6 +201,11 @@ impl Resolver {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    #[inline]
+    pub(crate) fn edition(&self) -> u64 {
+        self.edition
     }
 
     /// What is not limited under a name, but by the rules that come with asks.

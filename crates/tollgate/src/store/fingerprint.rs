@@ -20,9 +20,11 @@ impl Fingerprint {
         if bits == 0 { None } else { Some(Self(bits)) }
     }
 
-    /// Some of the bits, for choosing a shard; the table goes by the others.
+    /// Some of the bits, for choosing a shard; the table goes by those above. They are of the half
+    /// that is known first: while the rest is worked out, the lock is taken.
+    #[expect(clippy::cast_possible_truncation, reason = "there are not so many shards")]
     pub(super) const fn low(self) -> usize {
-        self.0 as usize
+        (self.0 >> 64) as usize
     }
 
     /// The bits; never all zero.

@@ -123,14 +123,20 @@ impl<A: Algorithm> MemoryStore<A> {
         }
     }
 
-    /// [`Store::decide`] for one question.
+    /// [`Store::decide`] for one question, unless the book is another than whoever asks goes by.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
-    pub(crate) fn decide_one(&self, question: &Question<A>, now: Moment) -> A::Outcome {
+    pub(crate) fn decide_if(
+        &self,
+        question: &Question<A>,
+        now: Moment,
+        is_current: impl FnOnce(&A::Book) -> bool,
+    ) -> Option<A::Outcome> {
         let shard = self.shard_of(question);
         // While the lock is taken, its memory comes.
         shard.touch(question.bucket.get());
-        shard.answer(question, now)
+        let inside = shard.inside.lock();
+        is_current(&inside.book).then(|| shard.answer(inside, question, now))
     }
 
     pub(super) fn shards(&self) -> usize {
@@ -248,7 +254,10 @@ impl<A: Algorithm> Store<A> for MemoryStore<A> {
             ahead = later;
             let (these, behind) = rest.split_at_mut(transaction.len());
             match (transaction, &mut *these) {
-                ([question], [outcome]) => *outcome = self.shard_of(question).answer(question, now),
+                ([question], [outcome]) => {
+                    let shard = self.shard_of(question);
+                    *outcome = shard.answer(shard.inside.lock(), question, now);
+                }
                 _ => self.transact(transaction, these, now),
             }
             rest = behind;
@@ -294,8 +303,12 @@ impl<A: Algorithm> Shard<A> {
     /// itself, so there is nothing to take back.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
-    fn answer(&self, question: &Question<A>, now: Moment) -> A::Outcome {
-        let mut inside = self.inside.lock();
+    fn answer(
+        &self,
+        mut inside: Guard<'_, Inside<A>>,
+        question: &Question<A>,
+        now: Moment,
+    ) -> A::Outcome {
         if let Some(outcome) = inside.renew(question, now) {
             return outcome;
         }

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 
 use hashbrown::HashMap;
 
-use super::{Entry, Keys, Registry, Resolver, Scope};
+use super::{Entry, Keys, NO_EDITION, Registry, Resolver, Scope};
 use crate::Nanos;
 use crate::algorithm::book::RuleId;
 use crate::algorithm::gcra::Rule;
@@ -127,7 +127,7 @@ impl Resolver {
         }
         let (limits, entries, places) = (Limits::new(), Vec::new(), HashMap::new());
         let keys = Keys::new(secret, registry);
-        Ok(Self { limits, entries, places, retired, keys })
+        Ok(Self { limits, edition: NO_EDITION, entries, places, retired, keys })
     }
 }
 

@@ -100,6 +100,8 @@ pub(crate) struct Resolver {
     retired: HashMap<Box<str>, Entry>,
     /// For asks without a name, that bring their rule along.
     keys: Keys,
+    /// Whether some name has a colon in it, as only a bucket's can.
+    has_colons: bool,
 }
 
 /// A limit, ready to be asked.
@@ -173,7 +175,8 @@ impl Resolver {
             }
         }
         let keys = Keys::new(secret, registry);
-        Ok(Self { limits, entries, places, retired, keys })
+        let has_colons = limits.iter().any(|named| named.name().contains(':'));
+        Ok(Self { limits, entries, places, retired, keys, has_colons })
     }
 
     fn all(&self) -> impl Iterator<Item = (&Box<str>, &Entry)> {
@@ -186,6 +189,11 @@ impl Resolver {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Whether some name has a colon in it.
+    pub(crate) fn has_colons(&self) -> bool {
+        self.has_colons
     }
 
     /// What is not limited under a name, but by the rules that come with asks.

@@ -127,7 +127,7 @@ impl Resolver {
         }
         let (limits, entries, places) = (Limits::new(), Vec::new(), HashMap::new());
         let keys = Keys::new(secret, registry);
-        Ok(Self { limits, entries, places, retired, keys })
+        Ok(Self { limits, entries, places, retired, keys, has_colons: false })
     }
 }
 

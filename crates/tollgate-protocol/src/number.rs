@@ -2,8 +2,8 @@
 
 /// The least number that is written the long way.
 const SHORT_END: u64 = 100_000_000;
-/// The digits of the largest `u64`.
-const DIGITS_MAX: usize = 20;
+/// Eight of the digit zero.
+const ZEROS: u64 = 0x3030_3030_3030_3030;
 
 /// Appends the digits of a number.
 #[inline]
@@ -20,39 +20,39 @@ pub(crate) fn write(number: u64, out: &mut Vec<u8>) {
     }
 }
 
+/// Eight digits at a time, from the last.
+#[inline(never)]
+fn write_long(number: u64, out: &mut Vec<u8>) {
+    write(number.div_euclid(SHORT_END), out);
+    let last = u32::try_from(number.rem_euclid(SHORT_END)).unwrap_or_default();
+    out.extend_from_slice(&(ones(last) | ZEROS).to_le_bytes());
+}
+
 /// The digits of a number below [`SHORT_END`], the first in the lowest byte, and how many they are.
+#[inline]
+#[expect(clippy::arithmetic_side_effects, reason = "no more than eight digits are cut off")]
+fn eight_digits(number: u32) -> (u64, usize) {
+    let ones = ones(number);
+    // The last digit stays, also if it is a zero.
+    let zeros = (ones | 1 << 56).trailing_zeros() & !7;
+    let count = 8 - (zeros >> 3) as usize;
+    ((ones | ZEROS) >> zeros, count)
+}
+
+/// The values of all eight digits of a number below [`SHORT_END`], the first in the lowest byte.
 ///
 /// A number is cut in halves until each has one digit, all halves at once. A product with a
 /// fraction of two to the 20 or 10 is a quotient that is exact for numbers so small.
 #[inline]
 #[expect(clippy::arithmetic_side_effects, reason = "no part leaves its own bits")]
-fn eight_digits(number: u32) -> (u64, usize) {
+fn ones(number: u32) -> u64 {
     let number = u64::from(number);
     let high = number / 10_000;
     let fours = high | (number - high * 10_000) << 32;
     let high = (fours * 10_486) >> 20 & 0x0000_007f_0000_007f;
     let twos = high | (fours - high * 100) << 16;
     let high = (twos * 103) >> 10 & 0x000f_000f_000f_000f;
-    let ones = high | (twos - high * 10) << 8;
-    // The last digit stays, also if it is a zero.
-    let zeros = (ones | 1 << 56).trailing_zeros() & !7;
-    let count = 8 - (zeros >> 3) as usize;
-    ((ones | 0x3030_3030_3030_3030) >> zeros, count)
-}
-
-#[cold]
-fn write_long(number: u64, out: &mut Vec<u8>) {
-    let mut digits = [b'0'; DIGITS_MAX];
-    let (mut rest, mut count) = (number, 0_usize);
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0'.saturating_add(u8::try_from(rest.rem_euclid(10)).unwrap_or_default());
-        rest = rest.div_euclid(10);
-        count = count.saturating_add(1);
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(digits.get(DIGITS_MAX.saturating_sub(count)..).unwrap_or_default());
+    high | (twos - high * 10) << 8
 }
 
 #[cfg(test)]

@@ -15,6 +15,22 @@ pub(super) enum Command<'a> {
     Invalid,
 }
 
+/// The name in the first line of a text, if that is as most are, and how many bytes the line takes.
+/// All others are to be split off, and parsed.
+#[inline]
+pub(super) fn plain_get(text: &str) -> Option<(&str, usize)> {
+    let rest = text.strip_prefix("get ")?;
+    // The end of the line, or a blank, and then there is a cost. A byte of a letter is none.
+    let end = scan::below(NAME_BYTE_MIN, rest.as_bytes()).filter(|end| *end > 0)?;
+    let (name, rest) = rest.split_at_checked(end)?;
+    let line_end = match rest.as_bytes() {
+        [b'\n', ..] => 1,
+        [b'\r', b'\n', ..] => 2,
+        _ => return None,
+    };
+    Some((name, "get ".len().wrapping_add(end).wrapping_add(line_end)))
+}
+
 /// The first line, without its LF, and what follows it; nothing if there is no LF yet.
 #[inline]
 pub(super) fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -41,13 +57,6 @@ pub(super) fn parse(content: &[u8]) -> Command<'_> {
 
 #[inline]
 fn parse_get(rest: &[u8]) -> Option<Command<'_>> {
-    // Of most lines: one blank, and then nothing that could be another.
-    if let [b' ', name @ ..] = rest
-        && !name.is_empty()
-        && !scan::has_below_or(NAME_BYTE_MIN, NO_BREAK_SPACE, name)
-    {
-        return Some(Command::Get { name, cost: 1 });
-    }
     let blanks = Blanks::of(rest);
     let words = blanks.skip(rest)?;
     let Some(end) = words.iter().position(|byte| blanks.has(*byte)) else {
@@ -75,7 +84,7 @@ struct Blanks {
 }
 
 const NO_BREAK_SPACE: u8 = 0xa0;
-/// All other blanks are below it.
+/// All blanks of a text are below it.
 const NAME_BYTE_MIN: u8 = b'!';
 
 impl Blanks {

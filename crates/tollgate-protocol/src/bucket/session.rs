@@ -1,7 +1,6 @@
 //! A connection: lines in, one answer for each.
 
 use std::cell::RefCell;
-use std::iter::once;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -9,7 +8,7 @@ use tollgate::limiter::{EVERYBODY, Names};
 use tollgate::{Batch, Decision, Limiter, Mistake, Moment, Request};
 
 use super::codec::{self, Command};
-use crate::{Counts, Flow, StreamDoor};
+use crate::{Counts, Flow, StreamDoor, scan};
 
 /// The longest line that is read unless a door is told otherwise, in bytes, without its end.
 pub const LINE_BYTES_MAX: usize = 1 << 10;
@@ -94,15 +93,13 @@ impl StreamDoor for Door {
             head.extend_from_slice(end);
             (first, rest) = (Some(head.as_slice()), behind);
         }
-        let complete = std::iter::from_fn(|| {
-            let line;
-            (line, rest) = codec::split(rest)?;
-            Some(line)
-        });
-        let lines = first.into_iter().chain(complete);
-        if self.answer(lines, &mut replies).await == Flow::Close {
+        let mut lines = Lines { first, rest, text: scan::text(rest) };
+        if self.answer(&mut lines, &mut replies).await == Flow::Close {
             return Flow::Close;
         }
+        // What is left of it, without what else `lines` borrows.
+        let used = rest.len().saturating_sub(lines.rest.len());
+        let rest = rest.get(used..).unwrap_or_default();
         if first.is_some() {
             head.clear();
         }
@@ -123,7 +120,71 @@ impl StreamDoor for Door {
     ) {
         let partial = std::mem::take(&mut session.partial);
         if !partial.is_empty() {
-            self.answer(once(partial.as_slice()), &mut Replies { now, out, counts }).await;
+            let mut lines = Lines { first: Some(&partial), rest: &[], text: "" };
+            self.answer(&mut lines, &mut Replies { now, out, counts }).await;
+        }
+    }
+}
+
+/// The complete lines of one read, of which the first may have begun before it.
+struct Lines<'a> {
+    first: Option<&'a [u8]>,
+    rest: &'a [u8],
+    /// What of the rest is text, up to the first byte that is not.
+    text: &'a str,
+}
+
+/// What a line says.
+enum Line<'a> {
+    Get {
+        /// None if it is no text; then nothing is called so.
+        name: Option<&'a str>,
+        cost: u64,
+    },
+    Quit,
+    Invalid,
+    TooLong,
+}
+
+impl<'a> Lines<'a> {
+    #[inline]
+    fn next(&mut self, bytes_max: usize) -> Option<Line<'a>> {
+        if let Some(line) = self.first.take() {
+            return Some(Line::of(line, bytes_max));
+        }
+        match codec::plain_get(self.text) {
+            // With its end, so that no line is taken for short enough that is not.
+            Some((name, used)) if used <= bytes_max => {
+                self.skip(used);
+                Some(Line::Get { name: Some(name), cost: 1 })
+            }
+            _ => self.next_of_any_kind(bytes_max),
+        }
+    }
+
+    fn next_of_any_kind(&mut self, bytes_max: usize) -> Option<Line<'a>> {
+        let (line, _) = codec::split(self.rest)?;
+        self.skip(line.len().saturating_add(1));
+        Some(Line::of(line, bytes_max))
+    }
+
+    #[inline]
+    fn skip(&mut self, used: usize) {
+        self.rest = self.rest.get(used..).unwrap_or_default();
+        self.text = self.text.get(used..).unwrap_or_default();
+    }
+}
+
+impl<'a> Line<'a> {
+    fn of(line: &'a [u8], bytes_max: usize) -> Self {
+        let content = codec::content(line);
+        if content.len() > bytes_max {
+            return Self::TooLong;
+        }
+        match codec::parse(content) {
+            Command::Get { name, cost } => Self::Get { name: str::from_utf8(name).ok(), cost },
+            Command::Quit => Self::Quit,
+            Command::Invalid => Self::Invalid,
         }
     }
 }
@@ -161,16 +222,11 @@ impl Door {
         length.saturating_sub(usize::from(last == Some(&b'\r'))) > self.line_bytes_max
     }
 
-    async fn answer<'a>(
-        &self,
-        lines: impl Iterator<Item = &'a [u8]>,
-        replies: &mut Replies<'_>,
-    ) -> Flow {
-        let mut lines = lines;
+    async fn answer<'a>(&self, lines: &mut Lines<'a>, replies: &mut Replies<'_>) -> Flow {
         let mut asks: SmallVec<[Request<'a>; BATCH_LINES]> = SmallVec::new();
         let mut steps: SmallVec<[Step; BATCH_LINES]> = SmallVec::new();
         loop {
-            self.gather(&mut lines, &mut asks, &mut steps);
+            self.gather(lines, &mut asks, &mut steps);
             let Some(last) = steps.last().copied() else { return Flow::Open };
             // Taken, not borrowed: while this one waits for its answers, others come.
             let mut batch = BATCH.take();
@@ -188,28 +244,28 @@ impl Door {
     /// Reads up to a batch of lines, and no further than one that closes the connection.
     fn gather<'a>(
         &self,
-        lines: &mut impl Iterator<Item = &'a [u8]>,
+        lines: &mut Lines<'a>,
         asks: &mut SmallVec<[Request<'a>; BATCH_LINES]>,
         steps: &mut SmallVec<[Step; BATCH_LINES]>,
     ) {
-        let mut finder = Finder { names: None, name: &[], limit: "", found: None };
+        let mut finder = Finder::default();
         let most = if self.waits() { TRIP_LINES } else { BATCH_LINES };
-        for line in lines.take(most) {
-            let content = codec::content(line);
-            let step = if content.len() > self.line_bytes_max {
-                Step::TooLong
-            } else {
-                match codec::parse(content) {
-                    Command::Get { name, cost } => match finder.find(&self.limiter, name) {
+        while steps.len() < most
+            && let Some(line) = lines.next(self.line_bytes_max)
+        {
+            let step = match line {
+                Line::Get { name, cost } => {
+                    match name.and_then(|name| finder.find(&self.limiter, name)) {
                         Some((limit, id)) => {
                             asks.push(Request::new(limit, id, cost));
                             Step::Ask
                         }
                         None => Step::NotFound,
-                    },
-                    Command::Quit => Step::Quit,
-                    Command::Invalid => Step::Invalid,
+                    }
                 }
+                Line::Quit => Step::Quit,
+                Line::Invalid => Step::Invalid,
+                Line::TooLong => Step::TooLong,
             };
             steps.push(step);
             if step.is_last() {
@@ -219,19 +275,28 @@ impl Door {
     }
 }
 
-/// Finds out what a name stands for. Lines in a row often have the same name, and the limiter is
-/// faster where it is the same text in memory.
+/// Finds out what a name stands for. Lines in a row often have the same name, or the same limit, and
+/// the limiter is faster where it is the same text in memory.
+#[derive(Default)]
 struct Finder<'a> {
     names: Option<Names>,
-    name: &'a [u8],
-    /// The last limit that was asked for with an id.
+    /// The last limit that was asked for with an id, and the same with the colon behind it; nothing
+    /// if that could also begin the name of a bucket.
     limit: &'a str,
+    prefix: &'a str,
+    /// The last name that was looked up, and what it stands for.
+    name: &'a str,
     found: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> Finder<'a> {
     #[inline]
-    fn find(&mut self, limiter: &Limiter, name: &'a [u8]) -> Option<(&'a str, &'a str)> {
+    fn find(&mut self, limiter: &Limiter, name: &'a str) -> Option<(&'a str, &'a str)> {
+        if !self.prefix.is_empty()
+            && let Some(id) = name.strip_prefix(self.prefix)
+        {
+            return Some((self.limit, id));
+        }
         if self.name != name {
             (self.name, self.found) = (name, self.look_up(limiter, name));
         }
@@ -239,22 +304,21 @@ impl<'a> Finder<'a> {
     }
 
     /// The limit and the id that a name stands for: everybody's, or `LIMIT:ID`. A bucket has no ids.
-    fn look_up(&mut self, limiter: &Limiter, name: &'a [u8]) -> Option<(&'a str, &'a str)> {
+    fn look_up(&mut self, limiter: &Limiter, name: &'a str) -> Option<(&'a str, &'a str)> {
         let names = self.names.get_or_insert_with(|| limiter.names());
-        let name = str::from_utf8(name).ok()?;
         if names.contains(name) {
             return Some((name, EVERYBODY));
         }
-        let again = name.strip_prefix(self.limit).and_then(|rest| rest.strip_prefix(':'));
-        if let Some(id) = again.filter(|_| !self.limit.is_empty()) {
-            return Some((self.limit, id));
-        }
         let (limit, id) = name.split_once(':')?;
         let is_limit = names.named(limit).is_some_and(|named| !named.is_bucket());
-        is_limit.then(|| {
+        if !is_limit {
+            return None;
+        }
+        if self.limit != limit {
             self.limit = limit;
-            (limit, id)
-        })
+            self.prefix = if names.have_colons() { "" } else { name.strip_suffix(id)? };
+        }
+        Some((self.limit, id))
     }
 }
 
@@ -265,44 +329,39 @@ impl Replies<'_> {
         answers: impl Iterator<Item = Result<Decision, &'m Mistake>>,
     ) {
         let mut answers = answers;
+        let mut counts = Counts::default();
         for step in steps {
+            // Each in its own place: a copy of known length is no call.
             match step {
-                Step::Ask => self.judge(answers.next()),
-                Step::NotFound => self.understood(NOT_FOUND),
-                Step::Quit => self.understood(BYE),
-                Step::Invalid | Step::TooLong => self.misunderstood(),
+                Step::Ask => match answers.next() {
+                    Some(Ok(Decision { allowed: true, .. })) => {
+                        counts.allowed = counts.allowed.saturating_add(1);
+                        self.out.extend_from_slice(ALLOWED);
+                    }
+                    Some(Ok(_) | Err(Mistake::CostAboveBurst { .. })) => {
+                        counts.denied = counts.denied.saturating_add(1);
+                        self.out.extend_from_slice(DENIED);
+                    }
+                    Some(Err(_)) | None => self.out.extend_from_slice(NOT_FOUND),
+                },
+                Step::NotFound => self.out.extend_from_slice(NOT_FOUND),
+                Step::Quit => self.out.extend_from_slice(BYE),
+                Step::Invalid | Step::TooLong => {
+                    counts.malformed = counts.malformed.saturating_add(1);
+                    self.out.extend_from_slice(INVALID);
+                }
             }
         }
-    }
-
-    #[inline]
-    fn judge(&mut self, answer: Option<Result<Decision, &Mistake>>) {
-        match answer {
-            Some(Ok(Decision { allowed: true, .. })) => {
-                self.counts.allowed = self.counts.allowed.saturating_add(1);
-                self.understood(ALLOWED);
-            }
-            Some(Ok(_) | Err(Mistake::CostAboveBurst { .. })) => {
-                self.counts.denied = self.counts.denied.saturating_add(1);
-                self.understood(DENIED);
-            }
-            Some(Err(_)) | None => self.understood(NOT_FOUND),
-        }
-    }
-
-    #[inline]
-    fn understood(&mut self, reply: &[u8]) {
-        self.counts.requests = self.counts.requests.saturating_add(1);
-        self.out.extend_from_slice(reply);
-    }
-
-    fn misunderstood(&mut self) {
-        self.counts.malformed = self.counts.malformed.saturating_add(1);
-        self.out.extend_from_slice(INVALID);
+        let understood = (steps.len() as u64).saturating_sub(counts.malformed);
+        self.counts.requests = self.counts.requests.saturating_add(understood);
+        self.counts.allowed = self.counts.allowed.saturating_add(counts.allowed);
+        self.counts.denied = self.counts.denied.saturating_add(counts.denied);
+        self.counts.malformed = self.counts.malformed.saturating_add(counts.malformed);
     }
 
     fn refuse_length(&mut self) -> Flow {
-        self.misunderstood();
+        self.counts.malformed = self.counts.malformed.saturating_add(1);
+        self.out.extend_from_slice(INVALID);
         Flow::Close
     }
 }

@@ -1,10 +1,15 @@
 //! What lines mean, and what holds for any stream of them.
 #![expect(clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
+use std::sync::Arc;
+
+use tollgate::limits::Source;
+use tollgate::{Limiter, Limits, Moment};
 use tollgate_testkit::random::Random;
 
-use super::codec::{Command, content, parse, split};
-use super::{STARTER, fuzz_one};
+use super::codec::{Command, content, parse, plain_get, split};
+use super::{Door, STARTER, Session, fuzz_one};
+use crate::{Counts, Flow, StreamDoor as _};
 
 fn get(name: &str, cost: u64) -> Command<'_> {
     Command::Get { name: name.as_bytes(), cost }
@@ -61,8 +66,49 @@ fn a_line_ends_in_lf_and_one_cr_before_it_is_dropped() {
 }
 
 #[test]
+fn a_plain_line_is_what_parsing_makes_of_it() {
+    let cases = [
+        ("get a\nb", Some(("a", 6))),
+        ("get a\r\nb", Some(("a", 7))),
+        ("get \u{420}\n", Some(("\u{420}", 7))),
+        ("get a", None),
+        ("get a\r", None),
+        ("get a\r\r\n", None),
+        ("get \n", None),
+        ("get  a\n", None),
+        ("get a 2\n", None),
+        ("get\ta\n", None),
+        ("quit\n", None),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(plain_get(text), expected, "{text:?}");
+        if let (Some((name, _)), Some((line, _))) = (expected, split(text.as_bytes())) {
+            assert_eq!(parse(content(line)), get(name, 1), "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn a_bucket_whose_name_has_a_colon_comes_before_an_id_of_a_limit() {
+    let replies = |buckets: &str| {
+        let limits = Source { name: "limits", text: "L: {burst: 1, count: 1, period: 1h}" };
+        let buckets = Source { name: "buckets", text: buckets };
+        let limits = Limits::parse(&limits, None).unwrap().with_buckets(&buckets).unwrap();
+        let door = Door::new(Arc::new(Limiter::new(limits).unwrap()));
+        let lines = b"get L:y\nget L:x\nget L:x\nget L:y\nget L:x\n";
+        let (mut out, mut counts) = (Vec::new(), Counts::default());
+        let mut session = Session::default();
+        let flow = door.receive(&mut session, lines, Moment::EPOCH, &mut out, &mut counts);
+        assert_eq!((flow, counts.requests), (Flow::Open, 5));
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(replies("M 1 5\n"), "1\n1\n0\n0\n0\n");
+    assert_eq!(replies("L:x 1 5\n"), "1\n1\n1\n0\n1\n");
+}
+
+#[test]
 fn the_starter_buckets_are_right() {
-    let limits = tollgate::Limits::new().with_buckets(&STARTER).unwrap();
+    let limits = Limits::new().with_buckets(&STARTER).unwrap();
     let names: Vec<_> = limits.iter().map(tollgate::limits::NamedLimit::name).collect();
     assert_eq!(names, ["bucketa", "bucketb", "bucketc"]);
 }

@@ -9,6 +9,7 @@ use tollgate::{Carried, Limiter, Nanos};
 use super::codec::integer;
 use super::connection::NO_INTEGER;
 use super::reply;
+use crate::scan;
 
 /// What the text of a key begins with that stands for other bytes.
 const HEX: &str = "hex:";
@@ -105,16 +106,17 @@ impl Refusal {
     }
 }
 
-/// The text of a key, if it is one; a key of any other bytes has to be written out first.
+/// The text of a key, if it is one; a key of any other bytes has to be written out first. It may be a
+/// part of `text`.
 #[inline]
-pub(super) fn plain(key: &[u8]) -> Option<&str> {
-    str::from_utf8(key).ok().filter(|text| !text.starts_with(HEX))
+pub(super) fn plain<'a>(key: &'a [u8], text: &'a str) -> Option<&'a str> {
+    scan::text_in(text, key).filter(|text| !text.starts_with(HEX))
 }
 
 /// The text that stands for a key of any bytes, and for no other key.
 pub(super) fn text_of(key: &[u8]) -> Cow<'_, str> {
     let digit = |digit: u8| char::from_digit(digit.into(), 16).unwrap_or_default();
-    plain(key).map_or_else(
+    plain(key, "").map_or_else(
         || {
             let digits = key.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]);
             Cow::Owned(HEX.chars().chain(digits).collect())

@@ -1,6 +1,6 @@
 //! From bytes to requests: arrays of bulk strings, and plain lines of words.
 
-use smallvec::SmallVec;
+use std::ops::Deref;
 
 /// How many words a request can have.
 pub const ARGUMENTS_MAX: usize = 64;
@@ -15,12 +15,40 @@ pub const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// How many bytes say how long something is: a sign, a number and the end of the line.
 const HEADER_BYTES_MAX: usize = 32;
+/// A short bulk string that begins before this is within the bound of a request.
+const SHORT_AT_MAX: usize = REQUEST_BYTES_MAX - 128;
 /// So many digits are always a number of 64 bits.
 const DIGITS_SAFE: usize = 18;
 const CRLF: &[u8] = b"\r\n";
 
-/// The words of a request.
-pub(super) type Words<'a> = SmallVec<[&'a [u8]; ARGUMENTS_MAX]>;
+/// The words of a request. There is room for as many as it can have, so it never grows.
+pub(super) struct Words<'a> {
+    room: [&'a [u8]; ARGUMENTS_MAX],
+    count: usize,
+}
+
+impl<'a> Words<'a> {
+    pub(super) const fn new() -> Self {
+        Self { room: [&[]; ARGUMENTS_MAX], count: 0 }
+    }
+
+    #[inline]
+    fn push(&mut self, word: &'a [u8]) {
+        if let Some(place) = self.room.get_mut(self.count) {
+            *place = word;
+            self.count = self.count.wrapping_add(1);
+        }
+    }
+}
+
+impl<'a> Deref for Words<'a> {
+    type Target = [&'a [u8]];
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        self.room.get(..self.count).unwrap_or_default()
+    }
+}
 
 /// How much a client may send in one request.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +119,7 @@ pub(super) fn parse<'a>(
     bounds: &Bounds,
     words: &mut Words<'a>,
 ) -> Result<Option<usize>, Fault> {
-    words.clear();
+    words.count = 0;
     match bytes.first() {
         None => Ok(None),
         Some(b'*') => parse_array(bytes, bounds, words),
@@ -107,6 +135,13 @@ fn parse_array<'a>(
 ) -> Result<Option<usize>, Fault> {
     let Some((count, mut at)) = count(bytes, bounds)? else { return Ok(None) };
     for _ in 0..count {
+        if let Some((word, rest)) = short_bulk(bytes.get(at..).unwrap_or_default())
+            && at < SHORT_AT_MAX
+        {
+            words.push(word);
+            at = bytes.len().wrapping_sub(rest.len());
+            continue;
+        }
         match bulk(bytes, at, bounds)? {
             Bulk::Whole { word, end } => {
                 words.push(word);
@@ -116,6 +151,43 @@ fn parse_array<'a>(
         }
     }
     Ok(Some(at))
+}
+
+/// A bulk string of up to 99 bytes, as most are, and what follows it. Nobody is refused so few. What
+/// is not whole, or wrong, or among the last bytes, is left to [`bulk`].
+#[inline]
+pub(super) fn short_bulk(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    // Looked at all at once: `$1` or `$12`, and the end of the line.
+    let header = u64::from_le_bytes(*bytes.first_chunk()?);
+    let [_, a, b, ..] = header.to_le_bytes().map(|byte| usize::from(byte.wrapping_sub(b'0')));
+    let (length, start) = if header & 0xffff_00ff == u64::from_le_bytes(*b"$\0\r\n\0\0\0\0") {
+        (Some(a).filter(|a| *a < 10)?, 4_usize)
+    } else if header & 0xff_ff00_00ff == u64::from_le_bytes(*b"$\0\0\r\n\0\0\0") {
+        let digits = a.wrapping_mul(10).wrapping_add(b);
+        (Some(digits).filter(|_| a < 10 && b < 10)?, 5)
+    } else {
+        return None;
+    };
+    let end = start.wrapping_add(length).wrapping_add(CRLF.len());
+    let (bulk, rest) = bytes.split_at_checked(end)?;
+    let (word, line_end) = bulk.get(start..)?.split_last_chunk()?;
+    (line_end == b"\r\n").then_some((word, rest))
+}
+
+/// What stands before the bulk string of one of the words of an array, and behind it. Nothing if so
+/// much does that a short one between might make it too long.
+pub(super) fn around<'a>(
+    array: &'a [u8],
+    words: &[&[u8]],
+    place: usize,
+) -> Option<(&'a [u8], &'a [u8])> {
+    let end = |word: &[u8]| {
+        let start = word.as_ptr().addr().wrapping_sub(array.as_ptr().addr());
+        start.wrapping_add(word.len()).wrapping_add(CRLF.len())
+    };
+    let before = array.get(..end(words.get(place.checked_sub(1)?)?))?;
+    let behind = array.get(end(words.get(place)?)..)?;
+    (array.len() < SHORT_AT_MAX).then_some((before, behind))
 }
 
 /// How many words an array has, and where the first begins.

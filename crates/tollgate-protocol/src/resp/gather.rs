@@ -6,9 +6,10 @@ use tollgate::limiter::{Names, TRANSACTION_ASKS_MAX};
 use tollgate::{Limiter, Request};
 
 use super::carried::{Asked, KnownRule, any_rule};
-use super::codec::integer;
+use super::codec::{self, integer};
 use super::connection::NO_INTEGER;
 use super::reply;
+use crate::scan;
 
 /// How many asks are decided at once.
 pub(super) const BATCH_ASKS: usize = 64;
@@ -76,16 +77,21 @@ impl<'a> Gathered<'a> {
         self.say(|out| reply::error(&[why], out));
     }
 
-    /// `THROTTLE limit id [cost]`; a negative cost gives back.
+    /// `THROTTLE limit id [cost]`; a negative cost gives back. The words may be parts of `text`.
     #[inline]
-    pub(super) fn throttle(&mut self, terms: &mut Terms<'a, '_>, words: &[&'a [u8]]) {
+    pub(super) fn throttle(
+        &mut self,
+        terms: &mut Terms<'a, '_>,
+        words: &[&'a [u8]],
+        text: &'a str,
+    ) {
         let (limit, id, cost) = match words {
             [limit, id] => (limit, id, Some(1)),
             [limit, id, cost] => (limit, id, integer(cost)),
             _ => return self.refuse(b"ERR wrong number of arguments for 'throttle' command"),
         };
         let Some(cost) = cost else { return self.refuse(NO_INTEGER) };
-        let (Ok(limit), Ok(id)) = (str::from_utf8(limit), str::from_utf8(id)) else {
+        let (Some(limit), Some(id)) = (scan::text_in(text, limit), scan::text_in(text, id)) else {
             return self.refuse(NO_TEXT);
         };
         let (limit, burst) = terms.find(limit, id);
@@ -134,6 +140,15 @@ impl<'a> Gathered<'a> {
         }
     }
 
+    /// Asks the same for somebody else.
+    #[inline]
+    pub(super) fn again(&mut self, alike: &Alike<'a>, id: &'a str) {
+        let mut ask = alike.ask;
+        ask.id = id;
+        self.push(ask, Action::CheckAndSpend);
+        self.steps.push(Step::Spend { burst: alike.burst });
+    }
+
     /// `THROTTLE.RESET limit id`
     pub(super) fn throttle_reset(&mut self, words: &[&'a [u8]]) {
         let [limit, id] = words else { return };
@@ -154,6 +169,41 @@ impl<'a> Gathered<'a> {
     fn push(&mut self, ask: Request<'a>, action: Action) {
         self.asks.push(ask);
         self.actions.push(action);
+    }
+}
+
+/// An ask as it was sent, but for whom it is. Clients that send many at once send the next like the
+/// last, and comparing takes half of what reading all its words does.
+pub(super) struct Alike<'a> {
+    /// What stands before the word that says whom it is for, and behind it.
+    before: &'a [u8],
+    behind: &'a [u8],
+    ask: Request<'a>,
+    burst: u64,
+}
+
+impl<'a> Alike<'a> {
+    /// To `request`, which asks for `words[place]`, if it is the last ask that was gathered.
+    pub(super) fn to(
+        request: &'a [u8],
+        words: &[&'a [u8]],
+        place: usize,
+        gathered: &Gathered<'a>,
+    ) -> Option<Self> {
+        let (Some(Step::Spend { burst }), Some(ask), Some(b'*')) =
+            (gathered.steps.last(), gathered.asks.last(), request.first())
+        else {
+            return None;
+        };
+        let (before, behind) = codec::around(request, words, place)?;
+        Some(Self { before, behind, ask: *ask, burst: *burst })
+    }
+
+    /// Whom the first request of `rest` is for, if it is like this one, and what follows it.
+    #[inline]
+    pub(super) fn next(&self, rest: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+        let (word, rest) = codec::short_bulk(rest.strip_prefix(self.before)?)?;
+        Some((word, rest.strip_prefix(self.behind)?))
     }
 }
 
@@ -195,6 +245,11 @@ impl<'a, 'l> Terms<'a, 'l> {
         }
         let burst = self.burst.unwrap_or_else(|| self.burst_of(id));
         (self.limit, burst)
+    }
+
+    /// Whether a bucket of the last limit holds the same for every id.
+    pub(super) fn are_for_all(&self) -> bool {
+        self.burst.is_some()
     }
 
     fn look_up(&mut self, limit: &'a str) {

@@ -49,7 +49,7 @@ impl Protocol {
 #[inline]
 pub(super) fn five(decision: &Decision, burst: u64, retry: Retry, out: &mut Vec<u8>) {
     out.reserve(FIVE_BYTES_MAX);
-    array(5, out);
+    out.extend_from_slice(b"*5\r\n:");
     five_integers(decision, burst, retry, out);
 }
 
@@ -61,7 +61,7 @@ pub(super) fn five_and_name(
     name: &str,
     out: &mut Vec<u8>,
 ) {
-    array(6, out);
+    out.extend_from_slice(b"*6\r\n:");
     five_integers(decision, burst, retry, out);
     bulk(name.as_bytes(), out);
 }
@@ -76,44 +76,54 @@ pub(super) enum Retry {
     Later,
 }
 
+/// The first without its sign. The end of each line is written with the sign of the next: copies are
+/// fewer so, and their lengths are known.
 #[inline]
 fn five_integers(decision: &Decision, burst: u64, retry: Retry, out: &mut Vec<u8>) {
-    integer((retry != Retry::Passed).into(), out);
-    integer(saturating(burst), out);
-    integer(saturating(decision.remaining), out);
+    out.extend_from_slice(if retry == Retry::Passed { b"0\r\n:" } else { b"1\r\n:" });
+    number::write(saturating(burst), out);
+    out.extend_from_slice(b"\r\n:");
+    number::write(saturating(decision.remaining), out);
     match retry {
-        Retry::Later => integer(seconds(decision.retry_in), out),
-        Retry::Passed | Retry::Never => out.extend_from_slice(b":-1\r\n"),
+        Retry::Later => {
+            out.extend_from_slice(b"\r\n:");
+            number::write(seconds(decision.retry_in), out);
+            out.extend_from_slice(b"\r\n:");
+        }
+        Retry::Passed | Retry::Never => out.extend_from_slice(b"\r\n:-1\r\n:"),
     }
-    integer(seconds(decision.reset_in), out);
+    number::write(seconds(decision.reset_in), out);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Rounds up: a client told 0 s would come straight back and be refused again.
 #[inline]
-fn seconds(length: Nanos) -> i64 {
+fn seconds(length: Nanos) -> u64 {
     const SECOND: u64 = 1_000_000_000;
-    let nanos = u64::try_from(length.get());
-    let seconds = match nanos {
-        Ok(nanos) => i64::try_from(nanos.div_ceil(SECOND)),
-        Err(_) => i64::try_from(length.get().div_ceil(SECOND.into())),
-    };
-    seconds.unwrap_or(i64::MAX)
+    let nanos = length.get();
+    if let Ok(nanos) = u64::try_from(nanos) {
+        return nanos.div_ceil(SECOND);
+    }
+    saturating(u64::try_from(nanos.div_ceil(SECOND.into())).unwrap_or(u64::MAX))
 }
 
+/// The largest integer that clients can read, for what is larger.
 #[inline]
-fn saturating(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+fn saturating(number: u64) -> u64 {
+    number.min(i64::MAX.unsigned_abs())
 }
 
 /// An integer.
-#[inline]
 pub(super) fn integer(number: i64, out: &mut Vec<u8>) {
     out.push(b':');
-    digits(number, out);
+    if number < 0 {
+        out.push(b'-');
+    }
+    number::write(number.unsigned_abs(), out);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Begins an array of so many elements.
-#[inline]
 pub(super) fn array(elements: usize, out: &mut Vec<u8>) {
     header(b'*', elements, out);
 }
@@ -147,23 +157,8 @@ pub(super) fn mistake(mistake: &Mistake, out: &mut Vec<u8>) {
     error(&[b"ERR ", mistake.to_string().as_bytes()], out);
 }
 
-#[inline]
 fn header(sign: u8, length: usize, out: &mut Vec<u8>) {
     out.push(sign);
-    digits(i64::try_from(length).unwrap_or(i64::MAX), out);
-}
-
-/// The number and the end of the line.
-#[inline]
-fn digits(number: i64, out: &mut Vec<u8>) {
-    if let Ok(digit @ 0..10) = u8::try_from(number) {
-        // Most are, and one write is less than two.
-        out.extend_from_slice(&[digit.wrapping_add(b'0'), b'\r', b'\n']);
-        return;
-    }
-    if number < 0 {
-        out.push(b'-');
-    }
-    number::write(number.unsigned_abs(), out);
+    number::write(length as u64, out);
     out.extend_from_slice(b"\r\n");
 }

@@ -13,9 +13,9 @@ use super::carried;
 use super::codec::{self, Fault, REQUEST_BYTES_MAX, Scan, Words};
 use super::command::{Command, Verb};
 use super::connection::{Client, Talk};
-use super::gather::{BATCH_ASKS, Gathered, SAID_BYTES, Step, TRIP_ASKS, Terms, joined};
+use super::gather::{Alike, BATCH_ASKS, Gathered, SAID_BYTES, Step, TRIP_ASKS, Terms, joined};
 use super::reply::{self, ERROR_BYTES_MAX, Retry};
-use crate::{Counts, Flow, StreamDoor};
+use crate::{Counts, Flow, StreamDoor, scan};
 
 /// How many bytes a door replies before it wants them written, unless it is told otherwise.
 const REPLY_BYTES: usize = 64 << 10;
@@ -120,7 +120,7 @@ impl StreamDoor for Door {
                 Err(fault) => return replies.break_off(fault),
             }
         }
-        let mut requests = Requests { head: &head, rest };
+        let mut requests = Requests { head: &head, rest, text: scan::text(rest) };
         let flow = self.answer(&mut requests, &mut session.client, &mut replies).await;
         // What is left of it, without what else `requests` borrows.
         let used = rest.len().saturating_sub(requests.rest.len());
@@ -156,6 +156,8 @@ struct Requests<'a> {
     /// The whole of the first; empty if it began with this read.
     head: &'a [u8],
     rest: &'a [u8],
+    /// What of the rest is text, up to the first byte that is not; also of what was read since.
+    text: &'a str,
 }
 
 impl<'a> Requests<'a> {
@@ -169,6 +171,24 @@ impl<'a> Requests<'a> {
         let Some(used) = codec::parse(self.rest, bounds, words)? else { return Ok(false) };
         self.rest = self.rest.get(used..).unwrap_or_default();
         Ok(true)
+    }
+}
+
+impl<'a> Requests<'a> {
+    /// Asks what the next request asks, if it is alike. Returns whether it is.
+    #[inline]
+    fn repeat(&mut self, alike: &Alike<'a>, gathered: &mut Gathered<'a>) -> bool {
+        let Some((word, rest)) = alike.next(self.rest) else { return false };
+        let Some(id) = carried::plain(word, self.text) else { return false };
+        gathered.again(alike, id);
+        self.rest = rest;
+        true
+    }
+
+    /// What was read of the rest since it was `before`; nothing where nothing follows it.
+    fn since(&self, before: &'a [u8]) -> &'a [u8] {
+        let read = before.len().saturating_sub(self.rest.len());
+        before.get(..read).filter(|_| !self.rest.is_empty()).unwrap_or_default()
     }
 }
 
@@ -242,7 +262,14 @@ impl Door {
     ) -> Stop {
         let asks_max = if self.waits() { TRIP_ASKS } else { BATCH_ASKS };
         let mut terms = Terms::new(&self.limiter);
+        let mut alike = None;
         while !gathered.is_full(asks_max) {
+            if alike.as_ref().is_some_and(|alike| requests.repeat(alike, gathered)) {
+                counts.requests = counts.requests.saturating_add(1);
+                continue;
+            }
+            let before = requests.rest;
+            alike = None;
             match requests.next(client.bounds(self.keeper()), words) {
                 Ok(true) => {}
                 Ok(false) => return Stop::Dry,
@@ -262,11 +289,19 @@ impl Door {
             };
             match command.verb {
                 Verb::ClThrottle | Verb::ClReset => {
-                    let Some((key, words)) = arguments.split_first() else { continue };
-                    let Some(key) = carried::plain(key) else { return Stop::Key(command.verb) };
-                    self.gather_carried(command.verb, key, words, client, gathered);
+                    let Some((key, terms)) = arguments.split_first() else { continue };
+                    let Some(key) = carried::plain(key, requests.text) else {
+                        return Stop::Key(command.verb);
+                    };
+                    self.gather_carried(command.verb, key, terms, client, gathered);
+                    alike = Alike::to(requests.since(before), words, 1, gathered);
                 }
-                Verb::Throttle => gathered.throttle(&mut terms, arguments),
+                Verb::Throttle => {
+                    gathered.throttle(&mut terms, arguments, requests.text);
+                    if terms.are_for_all() {
+                        alike = Alike::to(requests.since(before), words, 2, gathered);
+                    }
+                }
                 Verb::ThrottleReset => gathered.throttle_reset(arguments),
                 Verb::ThrottleTransaction => return Stop::Transaction,
                 verb => {

@@ -248,6 +248,41 @@ fn cutting_a_stream_anywhere_changes_no_reply() {
     }
 }
 
+/// Clients ask the same for many ids in a row, and such asks are not read word by word.
+#[test]
+fn cutting_runs_of_asks_that_are_alike_changes_no_reply() {
+    const ASKS: [&[&[u8]]; 8] = [
+        &[b"THROTTLE", b"L", b"?"],
+        &[b"throttle", b"L", b"?", b"2"],
+        &[b"THROTTLE", b"L", b"?", b"-1"],
+        &[b"THROTTLE", b"I", b"?"],
+        &[b"THROTTLE", b"N", b"?"],
+        &[b"CL.THROTTLE", b"?", b"2", b"3", b"60"],
+        &[b"CL.THROTTLE", b"?", b"2", b"3", b"60", b"9"],
+        &[b"CL.RESET", b"?"],
+    ];
+    let long = [b'x'; 100];
+    let ids: [&[u8]; 9] =
+        [b"", b"a", b"b", b"10.0.0.1", b"hex:ff", b"\xff", b"\xd0\xa0", &long[..99], &long];
+    let mut random = Random::new(4);
+    for _ in 0..2_000 {
+        let mut stream = vec![0];
+        for _ in 0..random.index(20) {
+            let ask = random.pick(&ASKS);
+            for _ in 0..random.index(10) {
+                let id = random.pick(&ids);
+                stream.extend_from_slice(format!("*{}\r\n", ask.len()).as_bytes());
+                for word in ask {
+                    let word = if *word == b"?" { id } else { *word };
+                    stream.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+                    stream.extend_from_slice(&[word, b"\r\n"].concat());
+                }
+            }
+        }
+        fuzz_one(&stream);
+    }
+}
+
 /// Ten million bytes: most are right, and some are not.
 #[test]
 fn ten_million_mutated_bytes_do_no_harm() {

@@ -112,9 +112,10 @@ pub(super) fn write(ask: &Ask, outcome: &Outcome, out: &mut Vec<u8>) {
         Unit::Seconds => 2,
     };
     let ttl = i64::try_from(outcome.ttl).unwrap_or(i64::MAX);
-    out.reserve(STATE_BYTES);
-    out.push(can);
-    out.extend_from_slice(&outcome.remaining.to_le_bytes());
-    out.push(unit);
-    out.extend_from_slice(&ttl.to_le_bytes());
+    let mut state = [0; STATE_BYTES];
+    state[0] = can;
+    state[1..9].copy_from_slice(&outcome.remaining.to_le_bytes());
+    state[9] = unit;
+    state[10..].copy_from_slice(&ttl.to_le_bytes());
+    out.extend_from_slice(&state);
 }

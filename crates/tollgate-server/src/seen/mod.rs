@@ -238,9 +238,7 @@ struct DoorWitness {
 impl Witness for DoorWitness {
     fn decided(&self, decided: &Decided<'_>) {
         let mut tally = self.observatory.stripe().lock();
-        for seen in decided.iter() {
-            tally.count(self.door, &seen, &self.observatory.names);
-        }
+        tally.count(self.door, decided, &self.observatory.names);
     }
 }
 

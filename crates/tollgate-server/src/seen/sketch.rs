@@ -4,6 +4,9 @@
 //! the id that was counted least, and begins with its count, which is kept as the error. So a count is
 //! never too low, at most its error too high, and whoever made more than `1 / SKETCH_IDS` of all asks
 //! is there.
+//!
+//! Whoever comes once would only push out others of their kind, so they wait at first: the least count
+//! bounds how often they came, also with this ask. Only who comes again before it rises takes a place.
 
 use std::collections::HashMap;
 
@@ -15,6 +18,9 @@ pub(crate) const SKETCH_IDS: usize = 128;
 pub(crate) const ID_TEXT_BYTES_MAX: usize = 128;
 
 const CUT: &str = "…";
+
+/// How many bits tell who waits. With more of them, fewer are taken for somebody else who does.
+const WAITING_BITS: usize = 1 << 13;
 
 /// Places are kept in a byte.
 const _: () = assert!(SKETCH_IDS <= 1 << 8 && ID_TEXT_BYTES_MAX < 1 << 8);
@@ -30,6 +36,9 @@ pub(crate) struct Sketch {
     counts: Vec<u64>,
     /// Whose count that is: its place in `ids`.
     ranked: Vec<u8>,
+    /// Who came since the least count last rose, and is not among `ids`: a bit that its key says, and
+    /// perhaps others' too.
+    waiting: Vec<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -50,9 +59,11 @@ impl Sketch {
     pub(crate) fn count<'a>(&mut self, key: u128, text: impl FnOnce() -> &'a str) {
         self.asks += 1;
         let found = self.places.find(hash(key), |place| self.ids[usize::from(*place)].key == key);
-        let place = match found {
-            Some(place) => usize::from(*place),
+        let place = match found.copied() {
+            Some(place) => usize::from(place),
             None if self.ids.len() < SKETCH_IDS => self.add(key, text()),
+            // If nobody like it waited, it came less often than the least count.
+            None if !self.waits(key) => return,
             None => self.replace_least(key, text()),
         };
         self.raise(place);
@@ -80,16 +91,29 @@ impl Sketch {
         if let Ok(old) = old {
             old.remove();
         }
-        (id.key, id.error) = (key, self.counts[0]);
+        let gone = std::mem::replace(&mut id.key, key);
+        id.error = self.counts[0];
         id.write(text);
+        self.waits(gone);
         self.index(key, place);
         place
+    }
+
+    /// Has an id wait from now on; returns whether it did, or another with the same bit.
+    #[inline]
+    fn waits(&mut self, key: u128) -> bool {
+        let bit = bit(key);
+        let (word, bit) = (&mut self.waiting[bit / 64], 1 << (bit % 64));
+        let waited = *word & bit != 0;
+        *word |= bit;
+        waited
     }
 
     fn index(&mut self, key: u128, place: usize) {
         if self.places.is_empty() {
             // Room for all, and as much again: so removing and inserting never makes it grow.
             self.places.reserve(2 * SKETCH_IDS, |_| 0);
+            self.waiting.resize(WAITING_BITS / 64, 0);
         }
         let ids = &self.ids;
         self.places.insert_unique(hash(key), short(place), |it| hash(ids[usize::from(*it)].key));
@@ -100,12 +124,26 @@ impl Sketch {
     fn raise(&mut self, place: usize) {
         let rank = usize::from(self.ids[place].rank);
         let count = self.counts[rank];
-        let last = rank + self.counts[rank..].partition_point(|other| *other == count) - 1;
+        // Whoever is ahead of all others is often alone with its count.
+        let last = match self.counts.get(rank + 1) {
+            Some(next) if *next == count => self.last_of(rank),
+            _ => rank,
+        };
         let other = usize::from(self.ranked[last]);
         self.ranked.swap(rank, last);
         self.ids[other].rank = short(rank);
         self.ids[place].rank = short(last);
         self.counts[last] = count + 1;
+        if last == 0 {
+            // The least count has risen: nobody who waits came as often any more.
+            self.waiting.fill(0);
+        }
+    }
+
+    /// The last place in `counts` of those that were counted as often as the one there.
+    fn last_of(&self, rank: usize) -> usize {
+        let counts = &self.counts[rank..];
+        rank + counts.partition_point(|other| *other == counts[0]) - 1
     }
 
     /// What it knows, to be read and added to what others know.
@@ -129,6 +167,7 @@ impl Sketch {
             + self.places.allocation_size()
             + self.counts.capacity() * size_of::<u64>()
             + self.ranked.capacity()
+            + self.waiting.capacity() * size_of::<u64>()
     }
 }
 
@@ -154,6 +193,12 @@ impl Id {
 #[expect(clippy::cast_possible_truncation, reason = "half of the bits are enough")]
 const fn hash(key: u128) -> u64 {
     key as u64
+}
+
+/// Of the other half.
+#[expect(clippy::cast_possible_truncation, reason = "so few bits are left")]
+const fn bit(key: u128) -> usize {
+    (key >> 64) as usize % WAITING_BITS
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "asserted of what is the most")]

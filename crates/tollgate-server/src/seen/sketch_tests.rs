@@ -120,6 +120,18 @@ fn whoever_asks_often_is_found_among_a_million_who_ask_once() {
 }
 
 #[test]
+fn ids_that_come_once_are_seldom_written() {
+    let (mut sketch, mut written) = (Sketch::default(), 0);
+    for id in 0..100_000 {
+        sketch.count(key(id), || {
+            written += 1;
+            "somebody"
+        });
+    }
+    assert!(written < 15_000, "{written}");
+}
+
+#[test]
 fn memory_does_not_grow_with_ids() {
     let mut sketch = Sketch::default();
     for id in 0..SKETCH_IDS as u64 {

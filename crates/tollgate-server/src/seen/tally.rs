@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use tollgate::limiter::{Act, Ruling, Seen};
+use tollgate::limiter::{Act, Decided, Ruling, Seen};
 
 use super::names::Names;
 use super::{ByDoor, Door, List, SEEN_LIMITS_MAX, Sketch};
@@ -39,29 +39,28 @@ struct Ids {
 }
 
 impl Tally {
-    /// Counts what was decided at a door.
-    pub(super) fn count(&mut self, door: Door, seen: &Seen<'_>, names: &Mutex<Names>) {
-        // Who asks for nothing only looks.
-        if !matches!(seen.act, Act::Spend | Act::Check) || seen.cost == 0 {
-            return;
-        }
-        let Some(place) = self.place(seen.limit, names) else {
-            add(&mut self.others, door, seen.ruling);
-            return;
-        };
-        let Self { limits, id, .. } = self;
-        let Some(limit) = limits.get_mut(place) else { return };
-        add(&mut limit.counts, door, seen.ruling);
-        let Some(ids) = &mut limit.ids else { return };
-        let key = seen.bucket.get();
-        ids.busiest.count(key, || written(seen, id));
-        if seen.ruling != Ruling::Allowed {
-            ids.most_denied.count(key, || written(seen, id));
+    /// Counts what one call decided at a door.
+    pub(super) fn count(&mut self, door: Door, decided: &Decided<'_>, names: &Mutex<Names>) {
+        let (mut name, mut place) = ("", None);
+        for seen in decided.iter() {
+            // Who asks for nothing only looks.
+            if !matches!(seen.act, Act::Spend | Act::Check) || seen.cost == 0 {
+                continue;
+            }
+            // Asks of one call are often for one limit, and then it is the same text in memory.
+            if !std::ptr::eq(name, seen.limit) {
+                (name, place) = (seen.limit, self.place(seen.limit, names));
+            }
+            let Self { limits, id, others, .. } = self;
+            match place.and_then(|place| limits.get_mut(place)) {
+                Some(limit) => limit.count(door, &seen, id),
+                None => add(others, door, seen.ruling),
+            }
         }
     }
 
-    /// Where a limit is counted. The text decides, not where it stands in memory: names come in
-    /// buffers that are used again.
+    /// Where a limit is counted. From one call to the next the text decides, not where it stands in
+    /// memory: names come in buffers that are used again.
     fn place(&mut self, name: &str, names: &Mutex<Names>) -> Option<usize> {
         if self.limits.get(self.last).is_some_and(|limit| *limit.name == *name) {
             return Some(self.last);
@@ -117,6 +116,19 @@ impl Tally {
 
     fn limit(&self, name: &str) -> Option<&Limit> {
         self.places.get(name).and_then(|place| self.limits.get(*place))
+    }
+}
+
+impl Limit {
+    #[inline]
+    fn count(&mut self, door: Door, seen: &Seen<'_>, id: &mut String) {
+        add(&mut self.counts, door, seen.ruling);
+        let Some(ids) = &mut self.ids else { return };
+        let key = seen.bucket.get();
+        ids.busiest.count(key, || written(seen, id));
+        if seen.ruling != Ruling::Allowed {
+            ids.most_denied.count(key, || written(seen, id));
+        }
     }
 }
 

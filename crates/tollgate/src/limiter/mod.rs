@@ -389,6 +389,11 @@ impl Names {
         self.resolver.entry(name).is_ok()
     }
 
+    /// Whether some of them have a colon, which otherwise stands between a name and an id.
+    pub fn have_colons(&self) -> bool {
+        self.resolver.has_colons()
+    }
+
     /// What is limited under this name.
     pub fn named(&self, name: &str) -> Option<&NamedLimit> {
         self.resolver.named(name)

@@ -110,6 +110,7 @@ impl<'a> Decided<'a> {
     }
 
     /// Every ask that was decided, in order. In a batch, mistakes are left out.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Seen<'a>> + use<'a> {
         let Self { resolver, asks, questions, outcomes } = *self;
         let is_spent = !self.is_vetoed();
@@ -131,6 +132,7 @@ impl<'a> Decided<'a> {
 }
 
 impl<'a> Seen<'a> {
+    #[inline]
     fn new(
         resolver: &'a Resolver,
         request: &Request<'a>,

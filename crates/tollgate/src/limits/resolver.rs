@@ -115,6 +115,8 @@ pub(crate) struct Resolver {
     retired: HashMap<Box<str>, Entry>,
     /// For asks without a name, that bring their rule along.
     keys: Keys,
+    /// Whether some name has a colon in it, as only a bucket's can.
+    has_colons: bool,
 }
 
 /// A limit, ready to be asked.
@@ -188,7 +190,9 @@ impl Resolver {
             }
         }
         let keys = Keys::new(secret, registry);
-        Ok(Self { limits, edition: registry.turn_over(), entries, places, retired, keys })
+        let has_colons = limits.iter().any(|named| named.name().contains(':'));
+        let edition = registry.turn_over();
+        Ok(Self { limits, edition, entries, places, retired, keys, has_colons })
     }
 
     fn all(&self) -> impl Iterator<Item = (&Box<str>, &Entry)> {
@@ -206,6 +210,11 @@ impl Resolver {
     #[inline]
     pub(crate) fn edition(&self) -> u64 {
         self.edition
+    }
+
+    /// Whether some name has a colon in it.
+    pub(crate) fn has_colons(&self) -> bool {
+        self.has_colons
     }
 
     /// What is not limited under a name, but by the rules that come with asks.

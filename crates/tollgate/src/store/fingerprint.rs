@@ -3,6 +3,10 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use siphasher::sip128::{Hash128, Hasher128, SipHasher13};
+use smallvec::SmallVec;
+
+/// How long parts are, with their lengths, that are put together before they are hashed.
+const TOGETHER_BYTES_MAX: usize = 128;
 
 /// What a bucket is kept under: 128 bits, keyed by a secret.
 ///
@@ -60,26 +64,34 @@ impl Secret {
     /// The fingerprint of `bytes`.
     #[inline]
     pub fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
-        let Hash128 { h1, h2 } = SipHasher13::new_with_keys(self.low, self.high).hash(bytes);
-        // Zero means "no key" to a table.
-        Fingerprint((u128::from(h1) << 64 | u128::from(h2)).max(1))
+        of_hash(SipHasher13::new_with_keys(self.low, self.high).hash(bytes))
     }
 
     /// The fingerprint of several parts, whatever bytes they are made of.
     #[inline]
     pub fn fingerprint_of_parts(&self, parts: &[&[u8]]) -> Fingerprint {
-        let [part] = parts else {
+        if let [part] = parts {
+            return self.fingerprint(part);
+        }
+        // The length first, so that ("ab", "c") is not ("a", "bc"); as bytes, so that it is the same
+        // on every machine.
+        let pieces = || parts.iter().map(|part| ((part.len() as u64).to_le_bytes(), part));
+        let bytes: usize = pieces().map(|(length, part)| length.len() + part.len()).sum();
+        if bytes > TOGETHER_BYTES_MAX {
             let mut hasher = SipHasher13::new_with_keys(self.low, self.high);
-            for part in parts {
-                // The length first, so that ("ab", "c") is not ("a", "bc"); as bytes, so that it is
-                // the same on every machine.
-                hasher.write(&(part.len() as u64).to_le_bytes());
+            for (length, part) in pieces() {
+                hasher.write(&length);
                 hasher.write(part);
             }
-            let Hash128 { h1, h2 } = hasher.finish128();
-            return Fingerprint((u128::from(h1) << 64 | u128::from(h2)).max(1));
-        };
-        self.fingerprint(part)
+            return of_hash(hasher.finish128());
+        }
+        // A hash in pieces takes twice as long.
+        let mut together: SmallVec<[u8; TOGETHER_BYTES_MAX]> = SmallVec::new();
+        for (length, part) in pieces() {
+            together.extend_from_slice(&length);
+            together.extend_from_slice(part);
+        }
+        self.fingerprint(&together)
     }
 
     /// A secret that depends on this one and on `bytes`.
@@ -91,9 +103,19 @@ impl Secret {
     }
 }
 
+#[inline]
+fn of_hash(Hash128 { h1, h2 }: Hash128) -> Fingerprint {
+    // Zero means "no key" to a table.
+    Fingerprint((u128::from(h1) << 64 | u128::from(h2)).max(1))
+}
+
 /// A secret stays one in logs.
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(..)")
     }
 }
+
+#[cfg(test)]
+#[path = "fingerprint_tests.rs"]
+mod tests;

@@ -127,7 +127,8 @@ impl Resolver {
         }
         let (limits, entries, places) = (Limits::new(), Vec::new(), HashMap::new());
         let keys = Keys::new(secret, registry);
-        Ok(Self { limits, edition: NO_EDITION, entries, places, retired, keys })
+        let (edition, has_colons) = (NO_EDITION, false);
+        Ok(Self { limits, edition, entries, places, retired, keys, has_colons })
     }
 }
 

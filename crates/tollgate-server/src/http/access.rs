@@ -242,6 +242,9 @@ fn is_local(authority: &[u8]) -> bool {
         Some(inside) => inside.parse::<Ipv6Addr>().ok().map(IpAddr::from),
         None => host.parse::<Ipv4Addr>().ok().map(IpAddr::from),
     };
-    let name = host.to_ascii_lowercase();
-    address.is_some() || name == "localhost" || name.ends_with(".localhost")
+    let ends_with = |end: &str| {
+        let start = host.len().checked_sub(end.len()).and_then(|start| host.get(start..));
+        start.is_some_and(|it| it.eq_ignore_ascii_case(end))
+    };
+    address.is_some() || host.eq_ignore_ascii_case("localhost") || ends_with(".localhost")
 }

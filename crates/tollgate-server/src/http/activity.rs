@@ -29,6 +29,11 @@ impl Activity {
         InHand(self)
     }
 
+    /// So many requests have come and were answered at once.
+    pub(super) fn answered(&self, requests: u64) {
+        self.requests.fetch_add(requests, Ordering::Relaxed);
+    }
+
     pub(super) fn busy(self: &Arc<Self>) -> Busy {
         self.lasting.fetch_add(1, Ordering::Relaxed);
         Busy(Arc::clone(self))

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -130,6 +131,32 @@ where
     D: Deserializer<'b>,
 {
     T::deserialize(deserializer).map(Some)
+}
+
+/// The same for a text, which is borrowed from the body if nothing in it is escaped.
+pub(super) fn present_text<'b, D: Deserializer<'b>>(
+    deserializer: D,
+) -> Result<Option<Cow<'b, str>>, D::Error> {
+    deserializer.deserialize_str(Text).map(Some)
+}
+
+/// `Cow` alone would copy every text.
+struct Text;
+
+impl<'b> Visitor<'b> for Text {
+    type Value = Cow<'b, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'b str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
 }
 
 /// A whole number, as JSON Schema has it: `5.0` is one too.

@@ -1,15 +1,18 @@
 //! One connection, from its first byte to its last, and what is counted of its requests.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONNECTION, HeaderValue};
+use axum::http::uri::Authority;
 use axum::http::{Request, Response, StatusCode, Version};
 use axum::response::IntoResponse;
 use hyper::body::Incoming;
@@ -27,8 +30,11 @@ use tower::Service;
 
 use super::activity::{Activity, Hearing};
 use super::app::App;
-use super::wire::{Discard, End, Failed, Wire};
-use super::{route, tls};
+use super::http1::{Http1, Turn};
+use super::route::{self, Asked};
+use super::short::{self, Desk};
+use super::tls;
+use super::wire::{Discard, End, Failed, Spare, Wire};
 use crate::transport::{Guest, LINGER, QUIET, Street, UNDERWAY_BYTES_MAX};
 
 /// What an HTTP/2 client sends first. No method of HTTP/1 begins so.
@@ -51,7 +57,9 @@ pub(super) struct Connections {
     pub(super) app: Arc<App>,
     pub(super) router: Router,
     pub(super) street: Street,
-    pub(super) discard: Discard,
+    pub(super) desk: Desk,
+    spare: Spare,
+    discard: Discard,
 }
 
 /// Who is at the other end.
@@ -95,8 +103,23 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Here {
 }
 
 /// What both versions of HTTP can do: end when what was begun is answered.
-trait Ending: Future<Output = hyper::Result<()>> {
+pub(super) trait Ending: Future<Output = Result<(), Broken>> {
     fn end(self: Pin<&mut Self>);
+}
+
+/// Why a connection cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// The head of a request took too long.
+    Slow,
+    /// The client is gone, or says what cannot be understood.
+    Io,
+}
+
+impl From<hyper::Error> for Broken {
+    fn from(error: hyper::Error) -> Self {
+        if error.is_timeout() { Self::Slow } else { Self::Io }
+    }
 }
 
 /// Why a connection ended.
@@ -123,8 +146,13 @@ impl From<Failed> for Ended {
 }
 
 impl Connections {
+    pub(super) fn new(app: Arc<App>, router: Router, street: Street) -> Self {
+        let (desk, spare, discard) = (Desk::default(), Spare::default(), Discard::default());
+        Self { app, router, street, desk, spare, discard }
+    }
+
     pub(super) async fn converse(self: Rc<Self>, stream: TcpStream, guest: Guest) {
-        let Ok(wire) = Wire::new(stream, self.app.settings.stall) else { return };
+        let Ok(wire) = Wire::new(stream, self.app.settings.stall, &self.spare) else { return };
         let guest = Rc::new(guest);
         let ended = self.talk(&wire, &guest).await;
         let counters = guest.counters();
@@ -182,23 +210,23 @@ impl Connections {
             activity: Arc::clone(&activity),
             certificate,
             is_tls,
+            turn: Cell::default(),
         });
-        let this = Rc::clone(self);
+        let (this, who) = (Rc::clone(self), Rc::clone(&peer));
         let service = service_fn(move |request: Request<Incoming>| {
-            let (this, peer) = (Rc::clone(&this), Rc::clone(&peer));
+            let (this, peer) = (Rc::clone(&this), Rc::clone(&who));
             async move { Ok::<_, Infallible>(this.answer(request, &peer).await) }
         });
-        let io = TokioIo::new(io);
         if is_http2 {
-            let connection = self.http2().serve_connection(io, service);
+            let connection = Http2(self.http2().serve_connection(TokioIo::new(io), service));
             self.see_through(connection, wire, &activity, bound).await
         } else {
-            let connection = self.http1().serve_connection(io, service);
+            let connection = Http1::new(Rc::clone(self), peer, io, service);
             self.see_through(connection, wire, &activity, bound).await
         }
     }
 
-    fn http1(&self) -> http1::Builder {
+    pub(super) fn http1(&self) -> http1::Builder {
         let settings = &self.app.settings;
         let header_bytes = usize::try_from(settings.header_bytes).unwrap_or(usize::MAX);
         let mut http1 = http1::Builder::new();
@@ -306,8 +334,17 @@ impl Connections {
         let _in_hand = peer.activity.begin();
         let hearing = Hearing::begin(&peer.activity, &self.street.time);
         let is_http1 = request.version() <= Version::HTTP_11;
-        let certificate = peer.certificate.as_deref();
-        let mut response = match route::admit(&self.app, &request, certificate, peer.is_tls) {
+        let is_plain = is_http1 && short::is_plain(&request);
+        peer.turn.set(Turn::Long);
+        let asked = Asked {
+            method: request.method(),
+            path: request.uri().path(),
+            authority: request.uri().authority().map(Authority::as_str),
+            field: |name: &str| request.headers().get(name).map(HeaderValue::as_bytes),
+            certificate: peer.certificate.as_deref(),
+            is_tls: peer.is_tls,
+        };
+        let mut response = match route::admit(&self.app, &asked, |name| Arc::<str>::from(name)) {
             Ok(name) => {
                 let (source, activity) = (peer.guest.source(), Arc::clone(&peer.activity));
                 let hearing = Arc::clone(&hearing);
@@ -323,6 +360,9 @@ impl Connections {
         response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         if is_http1 && self.is_last(&response, peer) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if is_plain && response.status() == StatusCode::OK && !self.app.is_draining() {
+            peer.turn.set(Turn::Between);
         }
         response
     }
@@ -353,25 +393,26 @@ impl Connections {
 }
 
 /// What the end of a connection means.
-fn why(ended: Result<hyper::Result<()>, Failed>, wire: &Wire) -> Ended {
+fn why(ended: Result<Result<(), Broken>, Failed>, wire: &Wire) -> Ended {
     match (ended, wire.failed()) {
         (Err(failed), _) | (Ok(Err(_)), Some(failed)) => failed.into(),
-        (Ok(Ok(())), _) => Ended::Done,
-        (Ok(Err(error)), None) if error.is_timeout() && wire.has_begun_more() => Ended::Slow,
-        (Ok(Err(error)), None) if error.is_timeout() => Ended::Done,
+        (Ok(Err(Broken::Slow)), None) if wire.has_begun_more() => Ended::Slow,
+        (Ok(Ok(()) | Err(Broken::Slow)), _) => Ended::Done,
         // The client left in the middle of something.
-        (Ok(Err(_)), None) if wire.has_ended() => Ended::Done,
-        (Ok(Err(_)), None) => Ended::Malformed,
+        (Ok(Err(Broken::Io)), None) if wire.has_ended() => Ended::Done,
+        (Ok(Err(Broken::Io)), None) => Ended::Malformed,
     }
 }
 
 /// What is known of a connection, for each of its requests.
-struct Peer {
-    wire: Rc<Wire>,
-    guest: Rc<Guest>,
-    activity: Arc<Activity>,
-    certificate: Option<Arc<str>>,
-    is_tls: bool,
+pub(super) struct Peer {
+    pub(super) wire: Rc<Wire>,
+    pub(super) guest: Rc<Guest>,
+    pub(super) activity: Arc<Activity>,
+    pub(super) certificate: Option<Arc<str>>,
+    pub(super) is_tls: bool,
+    /// Of a connection of HTTP/1.
+    pub(super) turn: Cell<Turn>,
 }
 
 /// A connection of which it is clear how it is spoken on.
@@ -383,7 +424,7 @@ struct Begun {
     certificate: Option<Arc<str>>,
 }
 
-trait Io: AsyncRead + AsyncWrite + Unpin {}
+pub(super) trait Io: AsyncRead + AsyncWrite + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
 
@@ -402,29 +443,27 @@ async fn shake_hands(end: End, tls: Arc<ServerConfig>) -> io::Result<Begun> {
     Ok(Begun { io: Box::new(stream), is_http2, is_tls: true, certificate })
 }
 
-impl<I, S, E> Ending for http2::Connection<I, S, E>
+/// A connection of HTTP/2.
+struct Http2<C>(C);
+
+impl<C: Future<Output = hyper::Result<()>> + Unpin> Future for Http2<C> {
+    type Output = Result<(), Broken>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map_err(Broken::from)
+    }
+}
+
+impl<I, S, E> Ending for Http2<http2::Connection<I, S, E>>
 where
-    Self: Future<Output = hyper::Result<()>>,
+    http2::Connection<I, S, E>: Future<Output = hyper::Result<()>> + Unpin,
     I: hyper::rt::Read + hyper::rt::Write + Unpin,
     S: hyper::service::HttpService<Incoming>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     S::ResBody: hyper::body::Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static,
     E: hyper::rt::bounds::Http2ServerConnExec<S::Future, S::ResBody>,
 {
-    fn end(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
-    }
-}
-
-impl<I, S> Ending for http1::Connection<I, S>
-where
-    Self: Future<Output = hyper::Result<()>>,
-    I: hyper::rt::Read + hyper::rt::Write + Unpin,
-    S: hyper::service::HttpService<Incoming>,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    S::ResBody: hyper::body::Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static,
-{
-    fn end(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
+    fn end(mut self: Pin<&mut Self>) {
+        Pin::new(&mut self.0).graceful_shutdown();
     }
 }

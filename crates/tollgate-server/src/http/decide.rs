@@ -9,18 +9,21 @@ use axum::extract::State;
 use axum::http::{Response, Uri};
 use futures_util::future::join_all;
 use serde::Deserialize;
+use smallvec::{SmallVec, smallvec};
 use tollgate::limiter::TRANSACTION_ASKS_MAX;
 use tollgate::{Limiter, Merged, Mistake, Mode, Moment, Request};
 use utoipa::ToSchema;
 
 use super::address;
 use super::app::{App, Inside};
-use super::body::{self, Object, Whole, present, present_whole};
+use super::body::{self, Object, Whole, present, present_text, present_whole};
 use super::connection::Counted;
 use super::decision::{self, Decided, DecisionBody};
-use super::fields::{self, Answered, Answers};
+use super::fields::{self, Answered, Answers, Head};
 use super::problem::{self, Problem};
 use super::schema;
+use crate::office::Office;
+use crate::settings::XRateLimit;
 
 /// How many transactions one batch can have.
 pub(super) const BATCH_TRANSACTIONS_MAX: usize = 1024;
@@ -49,9 +52,9 @@ pub(super) enum Op {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Transaction<'b> {
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "present_text")]
     limit: Option<Cow<'b, str>>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "present_text")]
     id: Option<Cow<'b, str>>,
     #[serde(default, deserialize_with = "present_whole")]
     cost: Option<u64>,
@@ -94,9 +97,9 @@ struct Batch<'b> {
 #[serde(deny_unknown_fields)]
 struct BatchTransaction<'b> {
     op: Op,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "present_text")]
     limit: Option<Cow<'b, str>>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "present_text")]
     id: Option<Cow<'b, str>>,
     #[serde(default, deserialize_with = "present_whole")]
     cost: Option<u64>,
@@ -234,7 +237,7 @@ pub(super) async fn batch(
 /// come behind. What comes behind a refund or a reset sees what it gave, also where denials are
 /// remembered. What is decided as one with other buckets may take a trip more than what is not, or
 /// be in the way of others like it; so of two about the same bucket the second waits.
-fn turn_of(rest: &[(Op, Vec<Request<'_>>, Parts<'_, '_>)], waits: bool) -> usize {
+fn turn_of(rest: &[(Op, Each<Request<'_>>, Parts<'_, '_>)], waits: bool) -> usize {
     if !waits {
         return rest.len().min(TRANSACTIONS_PER_TURN);
     }
@@ -261,25 +264,41 @@ pub(super) type Answer = Result<Response<Body>, Problem>;
 
 async fn one(op: Op, app: &App, Inside(office): &Inside, Whole(bytes): &Whole) -> Answer {
     let room = app.room(office, bytes, TRANSACTION_ASKS_MAX).await;
+    let now = office.time.now();
+    let deciding = decided(op, office, bytes, now, |done| {
+        let mut text = Vec::with_capacity(ANSWER_BYTES);
+        done.write(&mut text);
+        let mut response = body::text(text);
+        done.write_fields(response.headers_mut(), app.settings.x_ratelimit, now);
+        let mut counted = Counted::default();
+        counted.decided(done.is_allowed());
+        counted.attach(response)
+    });
+    if office.house.http.wherever().waits() {
+        tollgate_redis::in_time(room.left, deciding).await
+    } else {
+        deciding.await
+    }
+}
+
+/// Decides the transaction that a body is, and has `answer` make something of it. Where buckets are
+/// in memory, this never waits.
+pub(super) async fn decided<T>(
+    op: Op,
+    office: &Office,
+    bytes: &[u8],
+    now: Moment,
+    answer: impl FnOnce(&Done<'_>) -> T,
+) -> Result<T, Problem> {
     let Transaction { limit, id, cost, asks } = body::parse(bytes)?;
     let parts = Parts { limit: &limit, id: &id, cost, asks: &asks, at: String::new() };
     let asks = parts.asks(op)?;
-    let now = office.time.now();
-    let deciding = parts.decide(op, &asks, &office.house.http, now);
-    let transaction = tollgate_redis::in_time(room.left, deciding).await?;
-    let mut text = Vec::with_capacity(ANSWER_BYTES);
-    transaction.write(&mut text);
-    let mut response = body::text(text);
-    let allowed = transaction.merged.decision.allowed;
-    let asks: Vec<Answered<'_>> = transaction.decided.iter().map(Decided::answered).collect();
-    // A refund that gave nothing back is nothing to come again for.
-    let denied = !allowed && matches!(op, Op::Spend | Op::Check);
-    let answers = Answers { asks: &asks, decided_by: transaction.merged.decided_by, denied };
-    fields::write(response.headers_mut(), &answers, app.settings.x_ratelimit, now);
-    let mut counted = Counted::default();
-    counted.decided(allowed);
-    Ok(counted.attach(response))
+    let done = parts.decide(op, &asks, &office.house.http, now).await?;
+    Ok(answer(&done))
 }
+
+/// Room for what there is of each ask: most transactions have one, and nothing to allocate then.
+type Each<T> = SmallVec<[T; 1]>;
 
 /// A transaction as it was read.
 struct Parts<'p, 'b> {
@@ -292,17 +311,30 @@ struct Parts<'p, 'b> {
 }
 
 /// A transaction that was decided.
-struct Done<'p> {
+pub(super) struct Done<'p> {
+    op: Op,
     merged: Merged,
-    decided: Vec<Decided<'p>>,
-    /// Whether the asks had modes: those of a spend.
-    has_modes: bool,
+    decided: Each<Decided<'p>>,
 }
 
 impl Done<'_> {
+    pub(super) fn is_allowed(&self) -> bool {
+        self.merged.decision.allowed
+    }
+
     /// Appends what was answered, as JSON.
-    fn write(&self, to: &mut Vec<u8>) {
-        decision::write(to, &self.decided, &self.merged, self.has_modes);
+    pub(super) fn write(&self, to: &mut Vec<u8>) {
+        // Only the asks of a spend have modes.
+        decision::write(to, &self.decided, &self.merged, self.op == Op::Spend);
+    }
+
+    /// Adds the header fields that go with it.
+    pub(super) fn write_fields(&self, to: &mut impl Head, dialect: XRateLimit, now: Moment) {
+        let asks: Each<Answered<'_>> = self.decided.iter().map(Decided::answered).collect();
+        // A refund that gave nothing back is nothing to come again for.
+        let denied = !self.is_allowed() && matches!(self.op, Op::Spend | Op::Check);
+        let answers = Answers { asks: &asks, decided_by: self.merged.decided_by, denied };
+        fields::write(to, &answers, dialect, now);
     }
 }
 
@@ -317,7 +349,7 @@ impl<'p> Parts<'p, '_> {
         let problem = |mistake: Mistake| self.blame(&mistake, asks);
         // What is told besides is looked up first: a limit that a reload takes away meanwhile is a
         // mistake before anything is spent, and never after.
-        let mut described = Vec::with_capacity(asks.len());
+        let mut described = Each::with_capacity(asks.len());
         for ask in asks {
             described.push(limiter.account(ask.limit, ask.id).map_err(problem)?);
         }
@@ -332,11 +364,11 @@ impl<'p> Parts<'p, '_> {
         let decided =
             decided.map(|((ask, of), decision)| Decided { ask: *ask, of, decision: *decision });
         let decided = decided.collect();
-        Ok(Done { merged, decided, has_modes: op == Op::Spend })
+        Ok(Done { op, merged, decided })
     }
 
     /// The asks, if they are what `op` decides.
-    fn asks(&self, op: Op) -> Result<Vec<Request<'p>>, Problem> {
+    fn asks(&self, op: Op) -> Result<Each<Request<'p>>, Problem> {
         let default_mode = if op == Op::Check { Mode::CheckOnly } else { Mode::CheckAndSpend };
         let bad = |field: &str, detail: &str| {
             Problem::field(&problem::BAD_ASKS, format_args!("{}{field}", self.at), detail)
@@ -349,7 +381,7 @@ impl<'p> Parts<'p, '_> {
         let many = match (self.limit, self.id, self.asks) {
             (Some(limit), Some(id), None) => {
                 let ask = Request::new(limit, id, cost(self.cost, "cost")?);
-                return Ok(vec![ask.with_mode(default_mode)]);
+                return Ok(smallvec![ask.with_mode(default_mode)]);
             }
             (None, None, Some(asks)) if self.cost.is_none() => asks,
             (_, _, Some(_)) => {
@@ -363,7 +395,7 @@ impl<'p> Parts<'p, '_> {
                 format!("there are {} asks: 1 to {TRANSACTION_ASKS_MAX} are allowed", many.len());
             return Err(bad("asks", &detail));
         }
-        let mut asks = Vec::with_capacity(many.len());
+        let mut asks = Each::with_capacity(many.len());
         for (place, Object(ask)) in many.iter().enumerate() {
             let mode = match (op, ask.mode) {
                 (_, None) => default_mode,

@@ -118,14 +118,21 @@ impl Decided<'_> {
 /// Appends what a transaction was answered. `has_modes` says whether the asks had one.
 pub(super) fn write(to: &mut Vec<u8>, decided: &[Decided<'_>], merged: &Merged, has_modes: bool) {
     to.push(b'{');
+    let begin = to.len();
     if let Some(deciding) = decided.get(merged.decided_by) {
         deciding.write(&merged.decision, to);
     }
+    let deciding = begin..to.len();
     field(",\"decided_by\":", &merged.decided_by, to);
     to.extend_from_slice(b",\"asks\":[");
     for (place, each) in decided.iter().enumerate() {
         to.extend_from_slice(if place == 0 { b"{" } else { b",{" });
-        each.write(&each.decision, to);
+        // The ask that decided mostly says the same once more.
+        if place == merged.decided_by && each.decision == merged.decision {
+            to.extend_from_within(deciding.clone());
+        } else {
+            each.write(&each.decision, to);
+        }
         if has_modes {
             field(",\"mode\":", mode_name(each.ask.mode), to);
         }
@@ -165,7 +172,11 @@ pub(super) fn field<T: Serialize + ?Sized>(before: &str, value: &T, to: &mut Vec
 fn length(before: &str, before_nanos: &str, length: Nanos, to: &mut Vec<u8>) {
     to.extend_from_slice(before.as_bytes());
     Seconds(length).write(to);
-    field(before_nanos, &length.get(), to);
+    // Writing 128 bits takes many times as long as 64.
+    match u64::try_from(length.get()) {
+        Ok(nanos) => field(before_nanos, &nanos, to),
+        Err(_) => field(before_nanos, &length.get(), to),
+    }
 }
 
 impl StateBody {

@@ -14,12 +14,13 @@ use std::cmp::Reverse;
 
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use smallvec::SmallVec;
 use tollgate::limiter::TRANSACTION_ASKS_MAX;
 use tollgate::limits::Limit;
 use tollgate::{Decision, Moment, Nanos};
-use tollgate_tracker::headers::format::{self, Policy, Reset, ResetStyle};
 #[cfg(test)]
-use tollgate_tracker::headers::format::{FIELD_BYTES_MAX, POLICIES_MAX};
+use tollgate_tracker::headers::format::FIELD_BYTES_MAX;
+use tollgate_tracker::headers::format::{self, POLICIES_MAX, Policy, Reset, ResetStyle};
 
 use crate::settings::XRateLimit;
 
@@ -52,12 +53,33 @@ pub(crate) struct Answers<'a> {
     pub(crate) denied: bool,
 }
 
+/// Where fields are added.
+pub(crate) trait Head {
+    /// Adds a field. The text is printable ASCII, which a field can always hold.
+    fn text(&mut self, name: HeaderName, text: String);
+
+    /// Adds a field that is a number.
+    fn number(&mut self, name: HeaderName, number: u64);
+}
+
+impl Head for HeaderMap {
+    fn text(&mut self, name: HeaderName, text: String) {
+        if let Ok(value) = HeaderValue::try_from(text) {
+            self.insert(name, value);
+        }
+    }
+
+    fn number(&mut self, name: HeaderName, number: u64) {
+        self.insert(name, number.into());
+    }
+}
+
 /// Adds the fields that say how much is left and when there is more. `now` counts from 1970.
-pub(crate) fn write(to: &mut HeaderMap, answers: &Answers<'_>, dialect: XRateLimit, now: Moment) {
+pub(crate) fn write(to: &mut impl Head, answers: &Answers<'_>, dialect: XRateLimit, now: Moment) {
     let retry_after = answers.retry_after_secs();
     write_lists(to, answers, retry_after);
     if let Some(secs) = retry_after {
-        to.insert(RETRY_AFTER, secs.into());
+        to.number(RETRY_AFTER, secs);
     }
     if let Some(ask) = answers.asks.get(answers.decided_by) {
         write_dialect(to, ask, dialect, now);
@@ -106,15 +128,15 @@ impl Answers<'_> {
 }
 
 /// `RateLimit-Policy` and `RateLimit`, which list the same policies in the same order.
-fn write_lists(to: &mut HeaderMap, answers: &Answers<'_>, retry_after: Option<u64>) {
-    let mut places: [usize; TRANSACTION_ASKS_MAX] = std::array::from_fn(|place| place);
-    let places = &mut places[..answers.asks.len().min(TRANSACTION_ASKS_MAX)];
+fn write_lists(to: &mut impl Head, answers: &Answers<'_>, retry_after: Option<u64>) {
+    let mut places: SmallVec<[usize; POLICIES_MAX]> =
+        (0..answers.asks.len().min(TRANSACTION_ASKS_MAX)).collect();
     let order = |&place: &usize| (place != answers.decided_by, rank(&answers.asks[place]), place);
     places.sort_unstable_by_key(order);
     let policies = places.iter().map(|&place| policy(&answers.asks[place]));
     let lists = format::lists(policies, retry_after);
-    insert(to, RATELIMIT_POLICY, lists.policies);
-    insert(to, RATELIMIT, lists.states);
+    to.text(RATELIMIT_POLICY, lists.policies);
+    to.text(RATELIMIT, lists.states);
 }
 
 fn policy<'a>(ask: &Answered<'a>) -> Policy<'a> {
@@ -132,7 +154,7 @@ fn rank(ask: &Answered<'_>) -> impl Ord + use<> {
     (!ask.denies(), Reverse(ask.decision.retry_in), ask.decision.remaining)
 }
 
-fn write_dialect(to: &mut HeaderMap, ask: &Answered<'_>, dialect: XRateLimit, now: Moment) {
+fn write_dialect(to: &mut impl Head, ask: &Answered<'_>, dialect: XRateLimit, now: Moment) {
     let style = match dialect {
         XRateLimit::Off => return,
         XRateLimit::Seconds => ResetStyle::Seconds,
@@ -140,19 +162,10 @@ fn write_dialect(to: &mut HeaderMap, ask: &Answered<'_>, dialect: XRateLimit, no
         XRateLimit::UnixMs => ResetStyle::UnixMillis,
         XRateLimit::Iso8601 => ResetStyle::Iso8601,
     };
-    to.insert(X_RATELIMIT_LIMIT, ask.limit.burst().into());
-    to.insert(X_RATELIMIT_REMAINING, ask.decision.remaining.into());
+    to.number(X_RATELIMIT_LIMIT, ask.limit.burst());
+    to.number(X_RATELIMIT_REMAINING, ask.decision.remaining);
     match format::reset(style, ask.more_in(), now) {
-        Reset::Number(number) => {
-            to.insert(X_RATELIMIT_RESET, number.into());
-        }
-        Reset::Date(date) => insert(to, X_RATELIMIT_RESET, date),
-    }
-}
-
-/// The text is printable ASCII, which a field can always hold.
-fn insert(to: &mut HeaderMap, name: HeaderName, text: String) {
-    if let Ok(value) = HeaderValue::try_from(text) {
-        to.insert(name, value);
+        Reset::Number(number) => to.number(X_RATELIMIT_RESET, number),
+        Reset::Date(date) => to.text(X_RATELIMIT_RESET, date),
     }
 }

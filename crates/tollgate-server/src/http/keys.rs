@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwapOption, Guard};
 use rustls::ServerConfig;
 use tollgate_protocol::resp::{Gatekeeper, Pass};
 
@@ -123,8 +123,8 @@ impl Keys {
         }
     }
 
-    pub(super) fn tokens(&self) -> Option<Arc<Tokens>> {
-        self.tokens.load_full()
+    pub(super) fn tokens(&self) -> Guard<Option<Arc<Tokens>>> {
+        self.tokens.load()
     }
 
     /// What the next connection is secured with, if it is to be.

@@ -108,7 +108,7 @@ pub(super) async fn live(
     })?;
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let tokens = app.keys.tokens();
+    let tokens = Option::clone(&app.keys.tokens());
     let busy = caller.activity.busy();
     let events = Events { ticks, app, office, tokens, _place: place, _busy: busy };
     let mut response = Response::new(Body::new(events));

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{HeaderValue, Method, Request};
+use axum::http::Method;
 use axum::routing::get;
-use hyper::body::Incoming;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -72,37 +71,50 @@ pub(super) fn needed(method: &Method, path: &str) -> Option<Role> {
 /// What proxies send along, and pages cannot without asking first.
 const PROXIES_SEND: [&str; 3] = ["x-forwarded-for", "x-forwarded-method", "x-forwarded-uri"];
 
-/// Who asks, or the refusal of who may not.
-pub(super) fn admit(
+/// What of a request matters for who may ask.
+pub(super) struct Asked<'a, F> {
+    pub(super) method: &'a Method,
+    pub(super) path: &'a str,
+    /// The host that the target names, if it does.
+    pub(super) authority: Option<&'a str>,
+    /// The first header field of a name, which is lower case.
+    pub(super) field: F,
+    /// The name in the client's certificate.
+    pub(super) certificate: Option<&'a str>,
+    pub(super) is_tls: bool,
+}
+
+/// What `named` makes of the name of who asks, or the refusal of who may not.
+pub(super) fn admit<'a, T>(
     app: &App,
-    request: &Request<Incoming>,
-    certificate: Option<&str>,
-    is_tls: bool,
-) -> Result<Arc<str>, Problem> {
-    let path = request.uri().path();
-    let Some(needed) = needed(request.method(), path) else { return Ok(access::ANYBODY.into()) };
-    let header = |name: &str| request.headers().get(name).map(HeaderValue::as_bytes);
+    asked: &Asked<'a, impl Fn(&str) -> Option<&'a [u8]>>,
+    named: impl FnOnce(&str) -> T,
+) -> Result<T, Problem> {
+    let Asked { method, path, authority, ref field, certificate, is_tls } = *asked;
+    let Some(needed) = needed(method, path) else { return Ok(named(access::ANYBODY)) };
     let tokens = app.keys.tokens();
-    let guards = Guards { tokens: tokens.as_deref(), client_certificates: app.keys.has_client_ca };
+    let guards = Guards {
+        tokens: tokens.as_ref().map(|it| &**it),
+        client_certificates: app.keys.has_client_ca,
+    };
     // A proxy at the gate passes on what others sent, so there their pages and names do not count.
     // No page can send what tells that it is one.
     let is_gate =
-        path.starts_with("/v1/gate/") && PROXIES_SEND.iter().any(|it| header(it).is_some());
+        path.starts_with("/v1/gate/") && PROXIES_SEND.iter().any(|it| field(it).is_some());
     let ours = |value| if is_gate { None } else { value };
     // Where the target names a host, `Host` does not count: RFC 9112, section 3.2.2.
-    let authority = request.uri().authority().map(|it| it.as_str().as_bytes());
-    let host = authority.or_else(|| header("host"));
+    let host = authority.map(str::as_bytes).or_else(|| field("host"));
     let caller = access::Caller {
         needed,
         certificate: certificate.map(|name| (name, app.settings.client_role)),
-        authorization: header("authorization"),
-        origin: ours(header("origin")),
-        fetch_site: ours(header("sec-fetch-site")),
+        authorization: field("authorization"),
+        origin: ours(field("origin")),
+        fetch_site: ours(field("sec-fetch-site")),
         host: if is_gate { Some(b"localhost") } else { host },
         is_tls,
     };
     match access::admit(guards, &caller) {
-        Ok(who) => Ok(who.name.into()),
+        Ok(who) => Ok(named(who.name)),
         Err(refusal) => Err(Problem::refusal(refusal)),
     }
 }

@@ -15,7 +15,6 @@ use super::connection::Connections;
 use super::keys::Keys;
 use super::live::Live;
 use super::route;
-use super::wire::Discard;
 use crate::office::Office;
 use crate::opening::Opening;
 use crate::settings::HttpSettings;
@@ -62,8 +61,7 @@ impl Http {
     /// received is answered. To be run in a `LocalSet`.
     pub(crate) async fn serve(self, listener: TcpListener, street: Street, index: usize) {
         let Self { app, router, entrance } = self;
-        let discard = Discard::default();
-        let connections = Rc::new(Connections { app, router, street: street.clone(), discard });
+        let connections = Rc::new(Connections::new(app, router, street.clone()));
         let converse = |stream, guest| Rc::clone(&connections).converse(stream, guest);
         entrance.serve(listener, &street, index, converse).await;
     }

@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::net::Shutdown;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -24,8 +24,8 @@ use crate::transport::LINGER;
 
 /// How much is gathered before it is written.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
-/// How much room for output a connection keeps while it has none.
-const OUTPUT_BYTES_KEPT: usize = 2 << 10;
+/// How much room for output is kept for the next who has some.
+const SPARE_BYTES_MAX: usize = 2 * OUTPUT_BYTES_MAX;
 /// How much of what nobody wants is read at once, and how long a worker then reads no more of it:
 /// at most 16 MiB a second, from however many that send on and on.
 const DISCARD_BYTES: usize = 64 << 10;
@@ -37,6 +37,7 @@ pub(super) struct Wire {
     /// How long a client may leave its answers unread.
     stall: Duration,
     output: RefCell<Output>,
+    spare: Spare,
     failed: Cell<Option<Failed>>,
     /// Whether all that had come was handed on.
     is_exhausted: Cell<bool>,
@@ -45,6 +46,10 @@ pub(super) struct Wire {
     /// How many of them had come when the last answer was made.
     answered_bytes: Cell<usize>,
 }
+
+/// Room for output, which the connections of a worker have in turn: one that has nothing to write keeps
+/// none, and most write all they have before another has any.
+pub(super) type Spare = Rc<RefCell<Vec<u8>>>;
 
 #[derive(Default)]
 struct Output {
@@ -64,12 +69,13 @@ pub(super) enum Failed {
 }
 
 impl Wire {
-    pub(super) fn new(stream: TcpStream, stall: Duration) -> io::Result<Rc<Self>> {
+    pub(super) fn new(stream: TcpStream, stall: Duration, spare: &Spare) -> io::Result<Rc<Self>> {
         stream.set_nodelay(true)?;
         Ok(Rc::new(Self {
             stream: RefCell::new(stream),
             stall,
             output: RefCell::default(),
+            spare: Rc::clone(spare),
             failed: Cell::new(None),
             is_exhausted: Cell::new(false),
             has_ended: Cell::new(false),
@@ -198,6 +204,9 @@ impl Wire {
             ready!(self.poll_write_out(cx))?;
         }
         let mut output = self.output.borrow_mut();
+        if output.bytes.capacity() == 0 {
+            output.bytes = self.spare.take();
+        }
         let room = OUTPUT_BYTES_MAX.saturating_sub(output.bytes.len());
         let taken = bytes.get(..room).unwrap_or(bytes);
         output.bytes.extend_from_slice(taken);
@@ -224,8 +233,12 @@ impl Wire {
             }
         }
         output.written = 0;
-        output.bytes.clear();
-        output.bytes.shrink_to(OUTPUT_BYTES_KEPT);
+        if (1..=SPARE_BYTES_MAX).contains(&output.bytes.capacity()) {
+            output.bytes.clear();
+            self.spare.replace(mem::take(&mut output.bytes));
+        } else {
+            output.bytes = Vec::new();
+        }
         Poll::Ready(Ok(()))
     }
 

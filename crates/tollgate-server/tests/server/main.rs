@@ -14,6 +14,7 @@ mod http_hard;
 mod http_keys;
 mod http_live;
 mod http_pipeline;
+mod http_short;
 mod http_tls;
 mod overrides;
 mod polling;

@@ -16,6 +16,11 @@ pub const POLICIES_MAX: usize = 16;
 /// One policy always fits: a name has a thousand bytes, each of which takes three at most.
 pub const FIELD_BYTES_MAX: usize = 4 << 10;
 
+/// The digits of the largest `u64`.
+const DIGITS_MAX: usize = 20;
+/// Most lists are not longer.
+const LIST_BYTES: usize = 64;
+
 /// The field that says what is left of each policy.
 pub const RATELIMIT: &str = "ratelimit";
 /// The field that says what the policies are.
@@ -85,7 +90,8 @@ pub fn lists<'a>(
     policies: impl IntoIterator<Item = Policy<'a>>,
     retry_after: Option<u64>,
 ) -> Lists {
-    let mut lists = Lists::default();
+    let text = || String::with_capacity(LIST_BYTES);
+    let mut lists = Lists { policies: text(), states: text() };
     let mut listed: SmallVec<[&str; POLICIES_MAX]> = SmallVec::new();
     for policy in policies {
         if listed.contains(&policy.name) {
@@ -126,24 +132,50 @@ pub fn reset(style: ResetStyle, more_in: Nanos, now: Moment) -> Reset {
 
 fn list_policy(to: &mut String, policy: &Policy<'_>) {
     list_name(to, policy.name);
-    let (quota, window) = (integer(policy.quota.into()), whole_secs(policy.window).max(1));
-    let _ = write!(to, ";q={quota};w={window}");
+    list_number(to, ";q=", integer(policy.quota.into()));
+    list_number(to, ";w=", whole_secs(policy.window).max(1));
 }
 
 fn list_state(to: &mut String, policy: &Policy<'_>, retry_after: Option<u64>) {
     list_name(to, policy.name);
-    let _ = write!(to, ";r={}", integer(policy.remaining.into()));
+    list_number(to, ";r=", integer(policy.remaining.into()));
     let more_in = whole_secs(policy.more_in);
     // Nobody who was denied has to wait for the buckets that would have let him pass.
     if more_in > 0 && retry_after.is_none_or(|retry_after| more_in <= retry_after) {
-        let _ = write!(to, ";t={more_in}");
+        list_number(to, ";t=", more_in);
     }
+}
+
+/// Without `write!`, which took a sixth of the instructions of a server that answers little else.
+fn list_number(to: &mut String, before: &str, number: u64) {
+    let mut digits = [b'0'; DIGITS_MAX];
+    let (mut rest, mut start) = (number, DIGITS_MAX);
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0'.saturating_add(u8::try_from(rest % 10).unwrap_or_default());
+        (rest, start) = (rest / 10, start.saturating_sub(1));
+        if rest == 0 {
+            break;
+        }
+    }
+    to.push_str(before);
+    let digits = digits.get(start..).unwrap_or_default();
+    to.push_str(std::str::from_utf8(digits).unwrap_or_default());
 }
 
 /// A name as a string of a structured field, which can hold printable ASCII only. The rest is
 /// percent-encoded, and the percent sign too, so that decoding always gives the name.
 fn list_name(to: &mut String, name: &str) {
     to.push_str(if to.is_empty() { "\"" } else { ", \"" });
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\' | b'%');
+    if name.bytes().all(is_plain) {
+        to.push_str(name);
+    } else {
+        list_odd_name(to, name);
+    }
+    to.push('"');
+}
+
+fn list_odd_name(to: &mut String, name: &str) {
     for byte in name.bytes() {
         match byte {
             b'"' | b'\\' => to.extend(['\\', byte.into()]),
@@ -154,7 +186,6 @@ fn list_name(to: &mut String, name: &str) {
             }
         }
     }
-    to.push('"');
 }
 
 fn date(at: u128) -> String {

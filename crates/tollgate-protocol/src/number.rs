@@ -8,16 +8,23 @@ const DIGITS_MAX: usize = 20;
 /// Appends the digits of a number.
 #[inline]
 pub(crate) fn write(number: u64, out: &mut Vec<u8>) {
-    match u32::try_from(number) {
-        Ok(short) if number < SHORT_END => {
-            let (digits, count) = eight_digits(short);
+    match short(number) {
+        Some((digits, count)) => {
             let end = out.len().saturating_add(count);
             // All eight, of which some are cut off again: a copy of known length is no call.
             out.extend_from_slice(&digits.to_le_bytes());
             out.truncate(end);
         }
-        _ => write_long(number, out),
+        None => write_long(number, out),
     }
+}
+
+/// The digits of a number that has at most eight, the first in the lowest byte, and how many they
+/// are. The bytes behind them are zero.
+#[inline]
+pub(crate) fn short(number: u64) -> Option<(u64, usize)> {
+    let short = u32::try_from(number).ok().filter(|_| number < SHORT_END)?;
+    Some(eight_digits(short))
 }
 
 /// The digits of a number below [`SHORT_END`], the first in the lowest byte, and how many they are.

@@ -133,17 +133,15 @@ impl Terms {
 
 /// `ok N 1.4`
 fn write_beginning(verdict: &Verdict, out: &mut Vec<u8>) {
-    let word = if verdict.over { b"ok Y " } else { b"ok N " };
+    let word = if verdict.over { b"ok Y \0\0\0" } else { b"ok N \0\0\0" };
     let (whole, tenth) = tenths(verdict.rate);
     let Some((digits, count)) = number::short(whole) else {
-        out.extend_from_slice(word);
+        out.extend_from_slice(if verdict.over { b"ok Y " } else { b"ok N " });
         return write_tenths(verdict.rate, out);
     };
     // Five bytes, eight digits at most and two more are one copy of known length.
-    let [a, b, c, d, e] = *word;
-    let word = u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]);
     let end = u128::from(u16::from_le_bytes([b'.', tenth])) << count.saturating_mul(8);
-    let text = u128::from(word) | (u128::from(digits) | end) << 40;
+    let text = u128::from(u64::from_le_bytes(*word)) | (u128::from(digits) | end) << 40;
     let length = out.len().saturating_add(count).saturating_add(7);
     out.extend_from_slice(&text.to_le_bytes());
     out.truncate(length);

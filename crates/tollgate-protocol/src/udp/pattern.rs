@@ -179,6 +179,12 @@ impl Patterns {
         Ok(Self { table, plain: Some(plain.map_err(|_| refused())?) })
     }
 
+    /// The same, searched the plain way.
+    #[cfg(test)]
+    pub(super) fn without_table(self) -> Self {
+        Self { table: None, ..self }
+    }
+
     pub(super) fn searcher(&self) -> Searcher {
         let table = self.table.as_ref().map(DFA::create_cache);
         let count = self.plain.as_ref().map_or(0, PikeVM::pattern_len);
@@ -231,15 +237,11 @@ impl Searcher {
 fn look_up(dfa: &DFA, cache: &mut dfa::Cache, key: &[u8], found: &mut Places) -> Option<()> {
     cache.search_start(0);
     let mut state = dfa.start_state(cache, &start::Config::new()).ok()?;
-    for byte in key {
-        // Most often the next state is in the table, and nothing is to be said of it.
-        if !state.is_tagged() {
-            let next = dfa.next_state_untagged(cache, state, *byte);
-            if !next.is_tagged() {
-                state = next;
-                continue;
-            }
-        }
+    let mut bytes = key.iter();
+    loop {
+        let (last, byte) = skip(dfa, cache, state, &mut bytes);
+        state = last;
+        let Some(byte) = byte else { break };
         state = dfa.next_state(cache, state, *byte).ok()?;
         if state.is_match() {
             insert_all(dfa, cache, state, found);
@@ -257,6 +259,28 @@ fn look_up(dfa: &DFA, cache: &mut dfa::Cache, key: &[u8], found: &mut Places) ->
     }
     cache.search_finish(key.len());
     Some(())
+}
+
+/// Goes on while the next state is in the table and nothing is to be said of it, which is most often.
+/// Returns the last such state, and the byte that leads elsewhere, if one does.
+#[inline]
+fn skip<'k>(
+    dfa: &DFA,
+    cache: &dfa::Cache,
+    mut state: LazyStateID,
+    bytes: &mut std::slice::Iter<'k, u8>,
+) -> (LazyStateID, Option<&'k u8>) {
+    if state.is_tagged() {
+        return (state, bytes.next());
+    }
+    for byte in bytes {
+        let next = dfa.next_state_untagged(cache, state, *byte);
+        if next.is_tagged() {
+            return (state, Some(byte));
+        }
+        state = next;
+    }
+    (state, None)
 }
 
 fn insert_all(dfa: &DFA, cache: &dfa::Cache, state: LazyStateID, found: &mut Places) {

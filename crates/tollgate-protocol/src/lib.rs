@@ -125,6 +125,12 @@ pub trait DatagramDoor: Send + Sync + 'static {
     /// Whether replies may have to be waited for, because buckets are elsewhere.
     fn waits(&self) -> bool;
 
+    /// Whether a client tells the reply to this request from its others by what is in it. Those may be
+    /// sent in another order than the requests came in; the others may not.
+    fn is_told_apart(_request: &[u8]) -> bool {
+        false
+    }
+
     /// Answers every datagram, in order; one without an answer gets an empty reply.
     fn answer_wherever(
         &self,

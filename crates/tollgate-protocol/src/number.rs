@@ -8,15 +8,14 @@ const ZEROS: u64 = 0x3030_3030_3030_3030;
 /// Appends the digits of a number.
 #[inline]
 pub(crate) fn write(number: u64, out: &mut Vec<u8>) {
-    match u32::try_from(number) {
-        Ok(short) if number < SHORT_END => {
-            let (digits, count) = eight_digits(short);
+    match short(number) {
+        Some((digits, count)) => {
             let end = out.len().saturating_add(count);
             // All eight, of which some are cut off again: a copy of known length is no call.
             out.extend_from_slice(&digits.to_le_bytes());
             out.truncate(end);
         }
-        _ => write_long(number, out),
+        None => write_long(number, out),
     }
 }
 
@@ -26,6 +25,14 @@ fn write_long(number: u64, out: &mut Vec<u8>) {
     write(number.div_euclid(SHORT_END), out);
     let last = u32::try_from(number.rem_euclid(SHORT_END)).unwrap_or_default();
     out.extend_from_slice(&(ones(last) | ZEROS).to_le_bytes());
+}
+
+/// The digits of a number that has at most eight, the first in the lowest byte, and how many they
+/// are. The bytes behind them are zero.
+#[inline]
+pub(crate) fn short(number: u64) -> Option<(u64, usize)> {
+    let short = u32::try_from(number).ok().filter(|_| number < SHORT_END)?;
+    Some(eight_digits(short))
 }
 
 /// The digits of a number below [`SHORT_END`], the first in the lowest byte, and how many they are.

@@ -57,7 +57,7 @@ pub use house::ReloadError;
 pub use http::{KeysError, TlsError, TokensError};
 pub use life::{RunError, run};
 pub use log::{LogGuard, start_log};
-pub use polling::polling;
+pub use polling::{Lookout, polling};
 pub use server::{Server, StartError};
 pub use state::StateError;
 pub use transport::{ListenError, Time, batch};

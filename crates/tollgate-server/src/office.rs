@@ -57,7 +57,7 @@ impl Office {
         keys: Arc<Keys>,
         state: Option<PathBuf>,
     ) -> Self {
-        let Street { time, drain, patience } = street;
+        let Street { time, drain, patience, .. } = street;
         Self {
             house,
             time,

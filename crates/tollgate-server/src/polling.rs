@@ -7,10 +7,11 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
+use tokio::task::yield_now;
 use tollgate::{Moment, Nanos};
 
 /// After looking so often in vain, it is only tried now and then,
@@ -18,14 +19,67 @@ const MISSES_MAX: u32 = 4;
 /// which is one of so many times: work may come sooner again.
 const TRY_AGAIN: u32 = 32;
 
-/// Does `work`, and while it waits has the runtime look for what it waits for, for up to `length`
-/// since there was last something to do, as `now` tells. To be given to `block_on`: of a runtime that
-/// has other tasks, it would also keep those awake.
-pub async fn polling<F: Future>(work: F, length: Nanos, now: impl Fn() -> Moment) -> F::Output {
+/// How often a task looks by itself before all others have their turn again.
+const LOOKS: usize = 8;
+
+/// How a thread looks for more work, and how long.
+///
+/// The runtime looks for whatever any task waits for. Where something has just come, most often more
+/// comes to the same task; that task looks by itself in between, which is quicker than being told.
+pub struct Lookout {
+    length: Nanos,
+    /// Whether it is worth looking.
+    is_on: AtomicBool,
+    /// The number of the last task that had something to do.
+    turn: AtomicUsize,
+    /// Whether a task was polled that had nothing to do but to look.
+    has_only_looked: AtomicBool,
+}
+
+impl Lookout {
+    /// Looks for up to `length` since there was last something to do.
+    pub fn new(length: Nanos) -> Self {
+        let (is_on, has_only_looked) = (AtomicBool::new(true), AtomicBool::new(false));
+        Self { length, is_on, turn: AtomicUsize::new(0), has_only_looked }
+    }
+
+    /// Calls `find` until it finds something, for a task that has just done something. Nothing when
+    /// the time is over or another task has something to do: then the runtime is to be waited for.
+    pub async fn look<T>(
+        &self,
+        now: impl Fn() -> Moment,
+        mut find: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        if !self.is_on.load(Ordering::Relaxed) {
+            return None;
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let since = now();
+        loop {
+            yield_now().await;
+            if self.turn.load(Ordering::Relaxed) != turn {
+                return None;
+            }
+            let found = (0..LOOKS).find_map(|_| find());
+            if found.is_some() {
+                return found;
+            }
+            self.has_only_looked.store(true, Ordering::Relaxed);
+            if now().since(since) >= self.length {
+                return None;
+            }
+        }
+    }
+}
+
+/// Does `work`, and while it waits has the runtime look for what it waits for, as `lookout` says and
+/// `now` tells. To be given to `block_on`: of a runtime that has other tasks, it would also keep those
+/// awake.
+pub async fn polling<F: Future>(work: F, lookout: &Lookout, now: impl Fn() -> Moment) -> F::Output {
     let mut work = pin!(work);
     let bell = Arc::new(Bell { has_rung: AtomicBool::new(true), runtime: AtomicWaker::new() });
     let waker = Waker::from(Arc::clone(&bell));
-    let mut watch = Watch::new(length, now());
+    let mut watch = Watch::new(lookout.length, now());
     poll_fn(|context| {
         bell.runtime.register(context.waker());
         if bell.has_rung.swap(false, Ordering::AcqRel) {
@@ -33,7 +87,10 @@ pub async fn polling<F: Future>(work: F, length: Nanos, now: impl Fn() -> Moment
             if work.is_ready() {
                 return work;
             }
-            watch.begin(now());
+            if !lookout.has_only_looked.swap(false, Ordering::Relaxed) {
+                watch.begin(now());
+                lookout.is_on.store(watch.is_worth_it(), Ordering::Relaxed);
+            }
         }
         if watch.look(now()) {
             context.waker().wake_by_ref();
@@ -81,10 +138,14 @@ impl Watch {
         self.since = now;
     }
 
-    /// Whether to look once more. What comes now and then is not looked for each time.
+    /// What comes now and then is not looked for each time.
+    fn is_worth_it(&self) -> bool {
+        self.misses < MISSES_MAX || self.misses.is_multiple_of(TRY_AGAIN)
+    }
+
+    /// Whether to look once more.
     fn look(&mut self, now: Moment) -> bool {
-        let is_worth_it = self.misses < MISSES_MAX || self.misses.is_multiple_of(TRY_AGAIN);
-        self.is_looking = is_worth_it && now.since(self.since) < self.length;
+        self.is_looking = self.is_worth_it() && now.since(self.since) < self.length;
         self.is_looking
     }
 }
@@ -92,7 +153,6 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};
-    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 
@@ -118,7 +178,8 @@ mod tests {
         });
         let runtime = Arc::new(Looks::default());
         let waker = Waker::from(Arc::clone(&runtime));
-        let mut polled = pin!(polling(work, Nanos::new(length * 1_000), now));
+        let lookout = Lookout::new(Nanos::new(length * 1_000));
+        let mut polled = pin!(polling(work, &lookout, now));
         let mut counts = Vec::new();
         for pause in pauses {
             let until = time.get() + pause;
@@ -155,5 +216,60 @@ mod tests {
         let counts = looks(50, &sooner);
         assert!(counts[4..32].iter().all(|looks| *looks == 0), "{counts:?}");
         assert_eq!(counts[32..], [10; 8]);
+    }
+
+    /// What a task that looks by itself for up to 50 us finds, if something is there at the look of this
+    /// number and others have something to do or not; and how often it looked.
+    fn finds(at: usize, has_others: bool) -> (Option<usize>, usize) {
+        let time = Cell::new(0);
+        let lookout = Lookout::new(Nanos::new(50_000));
+        let count = Cell::new(0);
+        let find = || {
+            count.set(count.get() + 1);
+            time.set(time.get() + 1_000);
+            (count.get() == at).then_some(at)
+        };
+        let mut looking = pin!(lookout.look(|| Moment::from_nanos(time.get()), find));
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(found) = looking.as_mut().poll(&mut context) {
+                return (found, count.get());
+            }
+            if has_others {
+                lookout.turn.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_finds_what_comes_in_time_and_leaves_the_rest_to_the_runtime() {
+        assert_eq!(finds(1, false), (Some(1), 1));
+        assert_eq!(finds(50, false), (Some(50), 50));
+        let (found, looks) = finds(1_000, false);
+        assert!(found.is_none() && (50..50 + LOOKS).contains(&looks), "{looks}");
+        assert_eq!(finds(1, true), (None, 0), "who has something to do goes first");
+    }
+
+    #[test]
+    fn looking_by_itself_is_nothing_to_do() {
+        let time = Cell::new(0);
+        let lookout = Lookout::new(Nanos::new(50_000));
+        let runtime = Arc::new(Looks::default());
+        let waker = Waker::from(Arc::clone(&runtime));
+        let now = || Moment::from_nanos(time.get());
+        let find = || {
+            time.set(time.get() + 1_000);
+            None::<()>
+        };
+        let work = async {
+            assert!(lookout.look(now, find).await.is_none());
+            std::future::pending::<()>().await;
+        };
+        let mut polled = pin!(polling(work, &lookout, now));
+        for _ in 0..100 {
+            runtime.0.store(0, Ordering::SeqCst);
+            assert!(polled.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        assert_eq!(runtime.0.load(Ordering::SeqCst), 0, "it sleeps, and does not begin again");
     }
 }

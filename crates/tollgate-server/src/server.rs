@@ -90,7 +90,7 @@ impl Server {
         let mut opening = Opening::sockets(settings, &keys)?;
         let (drain, draining) = watch::channel(false);
         let patience = tollgate_redis::patience(settings.store.timeout);
-        let street = Street { time, drain: draining, patience };
+        let street = Street { time, drain: draining, patience, lookout: None };
         let http = Http::new(&settings.http, &keys, &opening, &street);
         let (done, workers_done) = channel();
         let mut waiting = Vec::new();

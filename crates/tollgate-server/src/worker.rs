@@ -12,7 +12,7 @@ use tokio::task::{JoinSet, LocalSet};
 use tollgate_protocol::{bucket, resp, throttr, udp};
 
 use crate::http::Http;
-use crate::polling::polling;
+use crate::polling::{Lookout, polling};
 use crate::transport::{Datagrams, Streams, Street};
 
 /// What a worker serves besides HTTP.
@@ -37,10 +37,12 @@ pub(crate) fn start(
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name(format!("worker {index}")).spawn(move || {
         let time = Arc::clone(&street.time);
+        let lookout = poll.map(|length| Arc::new(Lookout::new(length.into())));
+        let street = Street { lookout: lookout.clone(), ..street };
         let tasks = LocalSet::new();
         let serving = tasks.run_until(serve(index, http, doors, street));
-        let served = match poll {
-            Some(length) => runtime.block_on(polling(serving, length.into(), || time.now())),
+        let served = match &lookout {
+            Some(lookout) => runtime.block_on(polling(serving, lookout, || time.now())),
             None => runtime.block_on(serving),
         };
         if let Err(error) = served {

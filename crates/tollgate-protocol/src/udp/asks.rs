@@ -26,6 +26,8 @@ const NAMED: &[u8] = b"named";
 #[derive(Default)]
 pub(super) struct Asks {
     steps: Vec<Step>,
+    /// In how many trips they are asked.
+    trips: usize,
     averages: Averages,
     named: NamedAsks,
     /// What to count for statistics once all is answered, in order.
@@ -138,7 +140,8 @@ impl Asks {
                 self.last_trips.extend(buckets.into_iter().map(|bucket| (bucket, trip)));
             }
         }
-        self.steps.push(Step { trip, behind, planned, is_asked: false });
+        self.steps.push(Step { trip, behind, planned, is_asked: behind.is_none() });
+        self.trips = self.trips.max(trip.saturating_add(1));
         place
     }
 
@@ -168,7 +171,7 @@ impl Asks {
         statistics: &Statistics,
         now: Moment,
     ) {
-        let trips = self.steps.iter().map(|step| step.trip.saturating_add(1)).max().unwrap_or(0);
+        let trips = self.trips;
         for trip in 0..trips {
             self.begin(trip);
             let Self { steps, averages: asked, named, .. } = self;
@@ -189,15 +192,16 @@ impl Asks {
         }
     }
 
-    /// Decides which steps are asked in a trip.
+    /// Decides which steps are asked in a trip, of those that stand behind others. In the first
+    /// there are none.
     fn begin(&mut self, trip: usize) {
+        if trip == 0 {
+            return;
+        }
         for place in 0..self.steps.len() {
-            let Some(step) = self.steps.get(place).filter(|step| step.trip == trip) else {
-                continue;
-            };
-            let goes = step
-                .behind
-                .is_none_or(|behind| self.verdict(behind).is_some_and(|verdict| !verdict.over));
+            let step = self.steps.get(place).filter(|step| step.trip == trip);
+            let Some(behind) = step.and_then(|step| step.behind) else { continue };
+            let goes = self.verdict(behind).is_some_and(|verdict| !verdict.over);
             if let Some(step) = self.steps.get_mut(place) {
                 step.is_asked = goes;
             }
@@ -226,6 +230,7 @@ impl Asks {
     /// Forgets everything, and keeps its memory.
     pub(super) fn clear(&mut self) {
         self.steps.clear();
+        self.trips = 0;
         self.averages.clear();
         self.named.clear();
         self.tallies.clear();

@@ -2,15 +2,15 @@
 //!
 //! Nothing here allocates beyond the caller's buffer, and no input can make it panic.
 
-use crate::number;
+use crate::{number, scan};
 
 /// What [`Verdict::limit`] and [`Verdict::rate`] are printed as at most: with it, an answer to
 /// `over_limit` has 47 bytes at most, and one client has room for 100.
 const PRINTED_MAX: f64 = 1e12;
 /// What [`Verdict::period_secs`] is printed as at most: what a 32-bit `%d` can.
 const PERIOD_PRINTED_MAX: u64 = i32::MAX as u64;
-/// The longest answer to `over_limit` behind its prefix.
-const VERDICT_BYTES_MAX: usize = 47;
+/// What of such an answer is the same for all uses of a rule: 27 bytes at most.
+const TERMS_BYTES_MAX: usize = 32;
 
 /// What a client wants, in the bytes of its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ fn parse_body(body: &[u8]) -> Option<Body<'_>> {
 /// One line feed at the end is dropped; elsewhere there is none.
 fn argument(rest: &[u8]) -> Option<&[u8]> {
     let argument = rest.strip_suffix(b"\n").unwrap_or(rest);
-    (!argument.contains(&b'\n')).then_some(argument)
+    scan::position(b'\n', argument).is_none().then_some(argument)
 }
 
 /// The answer to one use of a key.
@@ -89,13 +89,62 @@ pub struct Verdict {
 
 /// `ok N 1.4 22.0 20`
 pub fn write_verdict(verdict: &Verdict, out: &mut Vec<u8>) {
-    out.reserve(VERDICT_BYTES_MAX);
-    out.extend_from_slice(if verdict.over { b"ok Y " } else { b"ok N " });
-    write_tenths(verdict.rate, out);
-    out.push(b' ');
-    write_tenths(verdict.limit, out);
-    out.push(b' ');
-    number::write(verdict.period_secs.min(PERIOD_PRINTED_MAX), out);
+    Terms::default().write(verdict, out);
+}
+
+/// Writes verdicts. Those of one rule end alike, so the end of the last is kept.
+#[derive(Default)]
+pub(super) struct Terms {
+    /// Whose end it is: of which limit, by its bits, and period.
+    of: Option<(u64, u64)>,
+    /// `" 22.0 20"`, and what is cut off: a copy of known length is no call.
+    text: Vec<u8>,
+    length: usize,
+}
+
+impl Terms {
+    /// Appends what [`write_verdict`] does.
+    pub(super) fn write(&mut self, verdict: &Verdict, out: &mut Vec<u8>) {
+        let of = Some((verdict.limit.to_bits(), verdict.period_secs));
+        if self.of != of {
+            self.of = of;
+            self.change(verdict);
+        }
+        write_beginning(verdict, out);
+        let end = out.len().saturating_add(self.length);
+        if let Some(text) = self.text.first_chunk::<TERMS_BYTES_MAX>() {
+            out.extend_from_slice(text);
+            out.truncate(end);
+        }
+    }
+
+    #[cold]
+    fn change(&mut self, verdict: &Verdict) {
+        let text = &mut self.text;
+        text.clear();
+        text.push(b' ');
+        write_tenths(verdict.limit, text);
+        text.push(b' ');
+        number::write(verdict.period_secs.min(PERIOD_PRINTED_MAX), text);
+        self.length = text.len();
+        text.resize(TERMS_BYTES_MAX, 0);
+    }
+}
+
+/// `ok N 1.4`
+fn write_beginning(verdict: &Verdict, out: &mut Vec<u8>) {
+    let word = if verdict.over { b"ok Y \0\0\0" } else { b"ok N \0\0\0" };
+    let (whole, tenth) = tenths(verdict.rate);
+    let Some((digits, count)) = number::short(whole) else {
+        out.extend_from_slice(if verdict.over { b"ok Y " } else { b"ok N " });
+        return write_tenths(verdict.rate, out);
+    };
+    // Five bytes, eight digits at most and two more are one copy of known length.
+    let end = u128::from(u16::from_le_bytes([b'.', tenth])) << count.saturating_mul(8);
+    let text = u128::from(u64::from_le_bytes(*word)) | (u128::from(digits) | end) << 40;
+    let length = out.len().saturating_add(count).saturating_add(7);
+    out.extend_from_slice(&text.to_le_bytes());
+    out.truncate(length);
 }
 
 /// `n_req=2 n_over=1 last_max_rate=1 key=some-key`
@@ -126,10 +175,17 @@ pub fn write_size(keys: usize, bytes: usize, bytes_max: usize, out: &mut Vec<u8>
 }
 
 /// A number as `%.1f` prints it, but never a sign, an exponent or what is not a number.
+fn write_tenths(number: f64, out: &mut Vec<u8>) {
+    let (whole, tenth) = tenths(number);
+    number::write(whole, out);
+    out.extend_from_slice(&[b'.', tenth]);
+}
+
+/// The whole part of a number that is rounded to tenths, and the digit behind the point.
 ///
 /// A double is `mantissa / 2^shift`, so ten times it is a whole number and a rest, and the rest
 /// says how to round: to the nearest tenth, and to the even one where two are as near.
-fn write_tenths(number: f64, out: &mut Vec<u8>) {
+fn tenths(number: f64) -> (u64, u8) {
     let bits = bounded(number).to_bits();
     let exponent = bits >> f64_parts::MANTISSA_BITS;
     let mantissa = bits & f64_parts::MANTISSA | f64_parts::HIDDEN;
@@ -145,9 +201,8 @@ fn write_tenths(number: f64, out: &mut Vec<u8>) {
         }
         _ => 0,
     };
-    number::write(tenths.div_euclid(10), out);
     let tenth = u8::try_from(tenths.rem_euclid(10)).unwrap_or_default();
-    out.extend_from_slice(&[b'.', b'0'.saturating_add(tenth)]);
+    (tenths.div_euclid(10), b'0'.saturating_add(tenth))
 }
 
 /// How a double is laid out.

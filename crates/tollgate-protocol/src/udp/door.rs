@@ -10,7 +10,7 @@ use tollgate::{Keyed, Limiter, Moment};
 
 use super::asks::{Asks, Planned};
 use super::check::{Check, KEYS};
-use super::codec::{self, Body, Request, Verdict};
+use super::codec::{self, Body, Request, Terms, Verdict};
 use super::pattern::Pattern;
 use super::rules::{Action, DEFAULT_VERDICT, Desk, Rules};
 use super::statistics::Statistics;
@@ -52,6 +52,7 @@ struct Room {
     asks: Asks,
     /// Answers that wait for what is asked, in order.
     waiting: Vec<Waiting>,
+    terms: Terms,
 }
 
 /// A datagram, and what it will be answered.
@@ -97,7 +98,12 @@ impl Live {
     fn enter(&self) -> Box<Room> {
         let room = self.rooms.lock().pop();
         room.unwrap_or_else(|| {
-            Box::new(Room { desk: self.rules.desk(), asks: Asks::default(), waiting: Vec::new() })
+            Box::new(Room {
+                desk: self.rules.desk(),
+                asks: Asks::default(),
+                waiting: Vec::new(),
+                terms: Terms::default(),
+            })
         })
     }
 
@@ -108,6 +114,11 @@ impl Live {
 
 impl DatagramDoor for Door {
     const REQUEST_BYTES_MAX: usize = 1200;
+
+    /// By the number that it begins with, and so does its reply.
+    fn is_told_apart(request: &[u8]) -> bool {
+        request.first().is_some_and(u8::is_ascii_digit)
+    }
 
     fn waits(&self) -> bool {
         self.averages.waits() || self.limiter.wherever().waits()
@@ -230,7 +241,7 @@ impl Visit<'_> {
     /// Answers everything that waits.
     async fn flush(&mut self, requests: &[&[u8]], replies: &mut Replies, counts: &mut Counts) {
         let Self { door, room, now, .. } = self;
-        let Room { asks, waiting, .. } = &mut **room;
+        let Room { asks, waiting, terms, .. } = &mut **room;
         asks.settle(&door.averages, &door.limiter, &door.statistics, *now).await;
         for waiting in waiting.drain(..) {
             let request = requests.get(waiting.datagram).copied().unwrap_or_default();
@@ -245,7 +256,7 @@ impl Visit<'_> {
                     let verdict = asks.verdict(step).unwrap_or(DEFAULT_VERDICT);
                     counts.decided(verdict.over);
                     out.extend_from_slice(prefix);
-                    codec::write_verdict(&verdict, out);
+                    terms.write(&verdict, out);
                 }
                 Reply::Check(check, steps) => {
                     let verdicts: SmallVec<[Verdict; KEYS]> =
@@ -281,7 +292,7 @@ impl Visit<'_> {
 
     /// What becomes of a use of a key that has been rewritten.
     fn judge(&mut self, key: &[u8]) -> Planned {
-        if let Some(rule) = self.room.desk.rule(self.rules, key)
+        if let Some(rule) = self.room.desk.rule(self.rules)
             && let Some(planned) = self.apply(&rule.action, Some(&rule.pattern), key)
         {
             if rule.stats {

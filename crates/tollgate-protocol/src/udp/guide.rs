@@ -50,7 +50,7 @@ impl Guide<'_> {
         if self.desk.rewrite(self.rules, &key, |_, _| {}) {
             key = self.desk.take_rewritten();
         }
-        let fitting = self.desk.rule(self.rules, &key);
+        let fitting = self.desk.rule(self.rules);
         let found = fitting
             .and_then(|rule| self.apply(&rule.action, Some(&rule.pattern), &key, &has_place));
         let found =

@@ -96,17 +96,14 @@ impl Draft {
     }
 
     fn finish(self, report: &mut Report<'_>) -> Option<Rules> {
-        let texts: Vec<&str> =
-            self.count_texts.iter().chain(&self.rewrite_texts).map(String::as_str).collect();
-        let before = together(&texts, report);
-        let texts: Vec<&str> = self.rule_texts.iter().map(String::as_str).collect();
+        let texts = self.count_texts.iter().chain(&self.rewrite_texts).chain(&self.rule_texts);
+        let texts: Vec<&str> = texts.map(String::as_str).collect();
         let patterns = together(&texts, report);
         Some(Rules {
             counts: self.counts,
             rewrites: self.rewrites,
             deciding: self.rules,
             default: self.default.unwrap_or_default(),
-            before: before?,
             patterns: patterns?,
         })
     }
@@ -115,14 +112,12 @@ impl Draft {
 impl Rules {
     /// No rules: every key gets the default.
     fn none() -> Self {
-        let patterns = || Patterns::none();
         Self {
             counts: Vec::new(),
             rewrites: Vec::new(),
             deciding: Vec::new(),
             default: DefaultRule::default(),
-            before: patterns(),
-            patterns: patterns(),
+            patterns: Patterns::default(),
         }
     }
 }

@@ -25,9 +25,8 @@ pub struct Rules {
     pub(super) rewrites: Vec<Rewrite>,
     pub(super) deciding: Vec<Rule>,
     pub(super) default: DefaultRule,
-    /// Those of `counts`, then those of `rewrites`: all that look at the key as it came.
-    pub(super) before: Patterns,
-    /// Those of `deciding`.
+    /// Those of `counts`, of `rewrites`, and of `deciding`, in this order: one search finds which
+    /// of them fit a key.
     pub(super) patterns: Patterns,
 }
 
@@ -108,8 +107,7 @@ impl Rules {
 /// What looking at a key needs, and keeps from one key to the next so as not to allocate.
 #[derive(Debug)]
 pub(super) struct Desk {
-    before: Searcher,
-    rules: Searcher,
+    searcher: Searcher,
     slots: Slots,
     /// The key, if it was rewritten, and room for the next one.
     key: Vec<u8>,
@@ -121,8 +119,7 @@ pub(super) struct Desk {
 impl Rules {
     pub(super) fn desk(&self) -> Desk {
         Desk {
-            before: self.before.searcher(),
-            rules: self.patterns.searcher(),
+            searcher: self.patterns.searcher(),
             slots: Slots::default(),
             key: Vec::new(),
             next: Vec::new(),
@@ -133,16 +130,17 @@ impl Rules {
 
 impl Desk {
     /// Counts a key and rewrites it: `count` gets every key that a use is to be counted under. True
-    /// if it was rewritten, into [`Self::rewritten`].
+    /// if it was rewritten, into [`Self::take_rewritten`].
     pub(super) fn rewrite(
         &mut self,
         rules: &Rules,
         key: &[u8],
         mut count: impl FnMut(average::Rule, &[u8]),
     ) -> bool {
-        let Self { before, slots, made, .. } = self;
+        let Self { searcher, slots, made, .. } = self;
+        rules.patterns.search(key, searcher);
         let mut first = None;
-        for place in rules.before.search(key, before) {
+        for place in searcher.found_from(0) {
             let Some(rule) = rules.counts.get(place) else {
                 first = Some(place.saturating_sub(rules.counts.len()));
                 break;
@@ -158,13 +156,14 @@ impl Desk {
                 }
             }
         }
-        let Some(first) = first else { return false };
+        let Some(first) = first.filter(|first| *first < rules.rewrites.len()) else { return false };
         self.key.clear();
         self.key.extend_from_slice(key);
         // Those before it did not match the key; those behind it may match what it makes of it.
         for rewrite in rules.rewrites.iter().skip(first) {
             self.apply(rewrite);
         }
+        rules.patterns.search(&self.key, &mut self.searcher);
         true
     }
 
@@ -194,10 +193,11 @@ impl Desk {
         self.key = key;
     }
 
-    /// The first rule that fits a key.
-    pub(super) fn rule<'r>(&mut self, rules: &'r Rules, key: &[u8]) -> Option<&'r Rule> {
-        let first = rules.patterns.search(key, &mut self.rules).next()?;
-        rules.deciding.get(first)
+    /// The first rule that fits the key that [`Self::rewrite`] came to.
+    pub(super) fn rule<'r>(&self, rules: &'r Rules) -> Option<&'r Rule> {
+        let before = rules.counts.len().saturating_add(rules.rewrites.len());
+        let first = self.searcher.found_from(before).next()?;
+        rules.deciding.get(first.saturating_sub(before))
     }
 
     /// What a template makes of a key that matches; of a key without a pattern all of it does.

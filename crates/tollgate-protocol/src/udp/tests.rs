@@ -1,5 +1,6 @@
-use super::codec::{Verdict, write_stats, write_verdict};
+use super::codec::{Terms, Verdict, write_stats, write_verdict};
 use super::pattern::{Found, GROUPS_MAX, Pattern, Patterns, Template, Wrong};
+use tollgate_testkit::random::Random;
 
 fn printed(rate: f64) -> String {
     let mut out = Vec::new();
@@ -45,7 +46,7 @@ fn tenths_are_rounded_as_c_does() {
 
 #[test]
 fn tenths_are_rounded_as_the_standard_library_does() {
-    let mut random = tollgate_testkit::random::Random::new(1);
+    let mut random = Random::new(1);
     for _ in 0..500_000 {
         let bits = random.below(1e12_f64.to_bits());
         // Quarters and eighths are often exactly between two tenths.
@@ -117,6 +118,92 @@ fn what_is_wrong_with_a_template_is_told() {
     let wrong = Template::new("$2", 2).unwrap_err();
     assert_eq!(wrong, Wrong { at: Some(0), what: "there is no group 2: match has one".into() });
     assert!(Template::new(&"$1-".repeat(40), 2).is_err());
+}
+
+fn pick<T: Copy>(some: &[T], random: &mut Random) -> T {
+    some.get(random.index(some.len())).copied().unwrap()
+}
+
+/// The places of the expressions that match a key, asked one by one.
+fn places(alone: &[Pattern], key: &[u8]) -> impl Iterator<Item = usize> {
+    let found = alone.iter().enumerate().filter(|(_, pattern)| pattern.is_match(key));
+    found.map(|(place, _)| place)
+}
+
+#[test]
+fn the_table_finds_what_each_expression_finds_alone() {
+    const TEXTS: [&str; 12] = [
+        "^a",
+        "b$",
+        "^$",
+        "",
+        "a*",
+        r"\bab\b",
+        r"^(\S*) b+$",
+        "(?i)A.b",
+        r"^\d+\.\d$",
+        "a|^b c",
+        r"[^a]\d",
+        r"(?-u:\xff)",
+    ];
+    const BYTES: [u8; 8] = [b'a', b'b', b'A', b' ', b'.', b'1', b'\n', 0xff];
+    let mut random = Random::new(7);
+    let alone: Vec<Pattern> = TEXTS.iter().map(|text| Pattern::new(text).unwrap()).collect();
+    let quick = Patterns::new(&TEXTS).unwrap();
+    let plain = Patterns::new(&TEXTS).unwrap().without_table();
+    let (mut quickly, mut plainly) = (quick.searcher(), plain.searcher());
+    for _ in 0..50_000 {
+        let length = random.index(12);
+        let key: Vec<u8> = (0..length).map(|_| pick(&BYTES, &mut random)).collect();
+        let expected: Vec<usize> = places(&alone, &key).collect();
+        quick.search(&key, &mut quickly);
+        assert!(quickly.found_from(0).eq(expected.iter().copied()), "{key:?}");
+        plain.search(&key, &mut plainly);
+        assert!(plainly.found_from(0).eq(expected.iter().copied()), "{key:?}");
+        let start = random.index(TEXTS.len());
+        assert!(quickly.found_from(start).all(|place| place >= start));
+    }
+}
+
+#[test]
+fn expressions_that_fill_the_table_again_and_again_are_still_found() {
+    // After each `a` it matters for 12 bytes what comes: thousands of states for random keys.
+    let texts: Vec<String> =
+        (0..70).map(|at| format!("a[ab]{{{}}}c{{{}}}b$", 12, at + 1)).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let (alone, together) =
+        (texts.iter().map(|text| Pattern::new(text).unwrap()), Patterns::new(&texts).unwrap());
+    let alone: Vec<Pattern> = alone.collect();
+    let mut searcher = together.searcher();
+    let mut random = Random::new(8);
+    for _ in 0..2_000 {
+        let mut key: Vec<u8> = (0..40).map(|_| b'a' + u8::from(random.index(2) == 1)).collect();
+        key.extend(std::iter::repeat_n(b'c', random.index(72)));
+        key.push(b'b');
+        together.search(&key, &mut searcher);
+        let expected = places(&alone, &key);
+        assert!(searcher.found_from(0).eq(expected), "{}", key.escape_ascii());
+    }
+}
+
+#[test]
+fn verdicts_of_rules_in_turn_are_written_as_each_alone() {
+    const NUMBERS: [f64; 9] =
+        [0.0, 0.05, 9.95, 22.0, 99_999_999.94, 99_999_999.95, 1e9, 1e12, f64::NAN];
+    let mut random = Random::new(9);
+    let mut terms = Terms::default();
+    for _ in 0..50_000 {
+        let verdict = Verdict {
+            over: random.index(2) == 1,
+            rate: pick(&NUMBERS, &mut random),
+            limit: pick(&NUMBERS, &mut random),
+            period_secs: pick(&[0, 20, u64::MAX], &mut random),
+        };
+        let (mut out, mut alone) = (b"1 ".to_vec(), b"1 ".to_vec());
+        terms.write(&verdict, &mut out);
+        write_verdict(&verdict, &mut alone);
+        assert_eq!(out.escape_ascii().to_string(), alone.escape_ascii().to_string());
+    }
 }
 
 #[test]

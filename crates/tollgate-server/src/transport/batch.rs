@@ -19,6 +19,9 @@ use nix::sys::socket::{
 /// How many datagrams are received or sent at once, and how many can be sent as one.
 pub const BATCH: usize = 64;
 
+/// How many the system is offered room for at least.
+const ROOMS_MIN: usize = 4;
+
 /// The targets of datagrams that all go where their socket is connected to.
 pub const CONNECTED: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
 
@@ -34,8 +37,12 @@ pub struct Receiver {
     is_joined: bool,
     bytes: Vec<u8>,
     room_bytes: usize,
+    /// How many rooms the system is offered: preparing them takes time, so only as many as are likely
+    /// to be needed.
+    rooms: usize,
     received: [Received; BATCH],
     count: usize,
+    is_full: bool,
 }
 
 /// What is in one of the rooms.
@@ -63,31 +70,40 @@ impl Receiver {
 
     /// Room for datagrams of any length, from sockets that were told to [`join`] them.
     pub fn joined() -> Self {
-        Self::with(headers_of_joined(), true, JOINED_BYTES_MAX)
+        Self::with(headers_of_joined(ROOMS_MIN), true, JOINED_BYTES_MAX)
     }
 
     fn with(headers: MultiHeaders<SockaddrStorage>, is_joined: bool, room_bytes: usize) -> Self {
         let bytes = vec![0; BATCH * room_bytes];
         let received = [Received::default(); BATCH];
-        Self { headers, is_joined, bytes, room_bytes, received, count: 0 }
+        Self {
+            headers,
+            is_joined,
+            bytes,
+            room_bytes,
+            rooms: ROOMS_MIN,
+            received,
+            count: 0,
+            is_full: false,
+        }
     }
 
     /// Receives what has arrived, up to a batch, or more if several came as one. Fails if nothing
     /// has.
     pub fn receive(&mut self, socket: &impl AsRawFd) -> Result<(), Errno> {
-        self.count = 0;
+        (self.count, self.is_full) = (0, false);
         if self.is_joined {
             // The system leaves in them how much of the room for what it tells was taken, and
             // nobody gives it back.
-            self.headers = headers_of_joined();
+            self.headers = headers_of_joined(self.rooms);
         }
-        let mut rooms = self.bytes.chunks_exact_mut(self.room_bytes);
+        let mut rooms = self.bytes.chunks_exact_mut(self.room_bytes).take(self.rooms);
         let mut slices: [[IoSliceMut<'_>; 1]; BATCH] =
             std::array::from_fn(|_| [IoSliceMut::new(rooms.next().unwrap_or_default())]);
         let received = recvmmsg(
             socket.as_raw_fd(),
             &mut self.headers,
-            slices.iter_mut(),
+            slices.iter_mut().take(self.rooms),
             MsgFlags::MSG_DONTWAIT,
             None,
         )?;
@@ -97,16 +113,24 @@ impl Receiver {
                 Received { bytes: message.bytes, each, source: message.address };
             self.count += 1;
         }
+        self.is_full = self.count == self.rooms;
+        self.rooms = if self.is_full { self.rooms * 2 } else { self.count + 1 };
+        self.rooms = self.rooms.clamp(ROOMS_MIN, BATCH);
         Ok(())
     }
 
     /// Whether there may be more than what was received.
     pub fn is_full(&self) -> bool {
-        self.count == BATCH
+        self.is_full
     }
 
     /// What was received, and from whom.
     pub fn datagrams(&self) -> impl Iterator<Item = (&[u8], Option<&SockaddrStorage>)> {
+        self.parts().map(|(datagram, source, _)| (datagram, source))
+    }
+
+    /// The same, and whether it came as one with others.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&[u8], Option<&SockaddrStorage>, bool)> {
         let rooms = self.bytes.chunks_exact(self.room_bytes);
         rooms.zip(&self.received[..self.count]).flat_map(|(room, it)| {
             let Received { bytes, each, ref source } = *it;
@@ -114,7 +138,7 @@ impl Receiver {
             let count = bytes.div_ceil(each).max(1);
             (0..count).map(move |index| {
                 let begin = index * each;
-                (&room[begin..bytes.min(begin + each)], source.as_ref())
+                (&room[begin..bytes.min(begin + each)], source.as_ref(), count > 1)
             })
         })
     }
@@ -125,8 +149,8 @@ pub fn join(socket: &impl AsFd) -> Result<(), Errno> {
     setsockopt(socket, UdpGroSegment, &true)
 }
 
-fn headers_of_joined() -> MultiHeaders<SockaddrStorage> {
-    MultiHeaders::preallocate(BATCH, Some(cmsg_space!(i32)))
+fn headers_of_joined(rooms: usize) -> MultiHeaders<SockaddrStorage> {
+    MultiHeaders::preallocate(rooms, Some(cmsg_space!(i32)))
 }
 
 /// How many bytes each datagram has, if several were received as one.
@@ -235,14 +259,27 @@ impl Sender {
         replies: &[&[u8]],
         targets: &[Option<SockaddrStorage>],
     ) -> Result<usize, Errno> {
-        let slices: [[IoSlice<'_>; 1]; BATCH] = std::array::from_fn(|index| {
-            [IoSlice::new(replies.get(index).copied().unwrap_or_default())]
-        });
-        let count = replies.len().min(BATCH);
+        let mut slices = [[IoSlice::new(&[])]; BATCH];
+        for (slice, reply) in slices.iter_mut().zip(replies) {
+            *slice = [IoSlice::new(reply)];
+        }
+        let slices = &slices[..replies.len().min(BATCH)];
         let flags = MsgFlags::MSG_DONTWAIT;
-        let sent =
-            sendmmsg(socket.as_raw_fd(), &mut self.headers, &slices[..count], targets, [], flags)?;
+        let sent = sendmmsg(socket.as_raw_fd(), &mut self.headers, slices, targets, [], flags)?;
         Ok(sent.count())
+    }
+}
+
+/// A number for whoever a datagram came from: seldom that of somebody else.
+pub(super) fn client(source: &SockaddrStorage) -> u64 {
+    match address(source) {
+        Some(SocketAddr::V4(it)) => u64::from(it.ip().to_bits()) << 16 | u64::from(it.port()),
+        Some(SocketAddr::V6(it)) => {
+            let bits = it.ip().to_bits();
+            let half = bits >> 64 ^ bits & u128::from(u64::MAX);
+            u64::try_from(half).unwrap_or_default() ^ u64::from(it.port())
+        }
+        None => 0,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The loop for doors whose clients send one datagram and wait for one.
 
+use std::cmp::Reverse;
+use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,6 +9,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use nix::errno::Errno;
 use nix::sys::socket::SockaddrStorage;
+use smallvec::SmallVec;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::task::{JoinSet, yield_now};
@@ -62,7 +65,11 @@ struct Desk<D> {
     street: Street,
     index: usize,
     sender: Sender,
+    /// Who asked what is to be answered, and whether it came as one with others.
+    sources: Vec<(Option<SockaddrStorage>, bool)>,
     replies: Replies,
+    /// Whom the replies go to, in the order in which they are sent.
+    targets: Vec<Option<SockaddrStorage>>,
 }
 
 impl<D: DatagramDoor> Datagrams<D> {
@@ -77,28 +84,34 @@ impl<D: DatagramDoor> Datagrams<D> {
         let desk = Desk::new(self, street, index, Sender::joining(&socket));
         let mut worker =
             Worker { desk, socket: Rc::clone(&socket), receiver, waiting: JoinSet::new() };
+        let mut has_answered = false;
         loop {
-            tokio::select! {
-                biased;
-                () = &mut draining => break,
-                ready = socket.readable() => {
-                    let batch = ready.and_then(|()| Ok(worker.receiver.receive(&socket)?));
-                    let is_all = match &batch {
-                        Ok(()) => !worker.receiver.is_full(),
-                        Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
-                    };
-                    if is_all {
-                        // The system says when there is more; asking it would be in vain.
-                        clear_readiness(&socket, Interest::READABLE);
+            let batch = if let Some(batch) = worker.look(has_answered).await {
+                batch
+            } else {
+                tokio::select! {
+                    biased;
+                    () = &mut draining => break,
+                    ready = socket.readable() => {
+                        ready.and_then(|()| Ok(worker.receiver.receive(&socket)?))
                     }
-                    match batch {
-                        Ok(()) => worker.answer().await,
-                        Err(_) if is_all => {}
-                        Err(error) => {
-                            worker.cannot_receive(&error);
-                            yield_now().await;
-                        }
-                    }
+                }
+            };
+            let is_all = match &batch {
+                Ok(()) => !worker.receiver.is_full(),
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            };
+            if is_all {
+                // The system says when there is more; asking it would be in vain.
+                clear_readiness(&socket, Interest::READABLE);
+            }
+            has_answered = batch.is_ok();
+            match batch {
+                Ok(()) => worker.answer().await,
+                Err(_) if is_all => {}
+                Err(error) => {
+                    worker.cannot_receive(&error);
+                    yield_now().await;
                 }
             }
         }
@@ -115,35 +128,45 @@ impl<D: DatagramDoor> Datagrams<D> {
 }
 
 impl<D: DatagramDoor> Worker<D> {
+    /// Receives what comes next without the runtime, for as long as the worker stays awake for it.
+    async fn look(&mut self, has_answered: bool) -> Option<io::Result<()>> {
+        let lookout = self.desk.street.lookout().filter(|_| has_answered)?;
+        let (receiver, socket) = (&mut self.receiver, &self.socket);
+        let receive = || match receiver.receive(socket) {
+            Err(Errno::EAGAIN) => None,
+            batch => Some(batch.map_err(io::Error::from)),
+        };
+        lookout.look(|| self.desk.street.time.now(), receive).await
+    }
+
     /// Answers what was received, a batch at a time.
     async fn answer(&mut self) {
         let Self { desk, socket, receiver, waiting } = self;
-        let mut datagrams = receiver.datagrams();
+        let mut datagrams = receiver.parts();
         loop {
-            let mut requests: [&[u8]; BATCH] = [&[]; BATCH];
-            let mut sources: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
-            let (mut count, mut ignored) = (0, 0);
-            for (request, source) in datagrams.by_ref().take(BATCH) {
+            let mut requests: SmallVec<[&[u8]; BATCH]> = SmallVec::new();
+            let mut ignored = 0;
+            desk.sources.clear();
+            for (request, source, is_joined) in datagrams.by_ref().take(BATCH) {
                 // A byte too many is enough to be seen as too long, and all that is kept of it.
                 let request = &request[..request.len().min(D::REQUEST_BYTES_MAX + 1)];
                 if desk.datagrams.may_ask(source) {
-                    (requests[count], sources[count]) = (request, source.copied());
-                    count += 1;
+                    requests.push(request);
+                    desk.sources.push((source.copied(), is_joined));
                 } else {
                     ignored += 1;
                 }
             }
-            let taken = count + ignored;
+            let taken = requests.len() + ignored;
             if taken == 0 {
                 return;
             }
-            let (requests, sources) = (&requests[..count], &mut sources[..count]);
             let ignored = u64::try_from(ignored).unwrap_or(u64::MAX);
             let counts = Counts { ignored, ..Counts::default() };
             if desk.datagrams.door.waits() {
-                desk.answer_later(socket, requests, sources, counts, waiting).await;
+                desk.answer_later(socket, &requests, counts, waiting).await;
             } else {
-                desk.answer(socket, requests, sources, counts).await;
+                desk.answer(socket, &requests, counts).await;
             }
             if taken < BATCH {
                 return;
@@ -153,14 +176,15 @@ impl<D: DatagramDoor> Worker<D> {
         }
     }
 
-    fn cannot_receive(&self, error: &std::io::Error) {
+    fn cannot_receive(&self, error: &io::Error) {
         tracing::debug!(door = self.desk.datagrams.name, %error, "cannot receive");
     }
 }
 
 impl<D: DatagramDoor> Desk<D> {
     fn new(datagrams: Datagrams<D>, street: Street, index: usize, sender: Sender) -> Self {
-        Self { datagrams, street, index, sender, replies: Replies::default() }
+        let (sources, targets) = (Vec::new(), Vec::new());
+        Self { datagrams, street, index, sender, sources, replies: Replies::default(), targets }
     }
 
     /// Has the batch answered while others are received.
@@ -168,32 +192,26 @@ impl<D: DatagramDoor> Desk<D> {
         &self,
         socket: &Rc<UdpSocket>,
         requests: &[&[u8]],
-        sources: &[Option<SockaddrStorage>],
         counts: Counts,
         waiting: &mut JoinSet<()>,
     ) {
         let requests: Vec<Vec<u8>> = requests.iter().map(|request| request.to_vec()).collect();
-        let mut sources = sources.to_vec();
         let Self { datagrams, street, index, .. } = self;
         let mut desk = Self::new(datagrams.clone(), street.clone(), *index, self.sender.another());
+        desk.sources.clone_from(&self.sources);
         let socket = Rc::clone(socket);
         if waiting.len() >= WAITING_BATCHES_MAX {
             waiting.join_next().await;
         }
         waiting.spawn_local(async move {
             let requests: Vec<&[u8]> = requests.iter().map(Vec::as_slice).collect();
-            desk.answer(&socket, &requests, &mut sources, counts).await;
+            desk.answer(&socket, &requests, counts).await;
         });
         while waiting.try_join_next().is_some() {}
     }
 
-    async fn answer(
-        &mut self,
-        socket: &UdpSocket,
-        requests: &[&[u8]],
-        sources: &mut [Option<SockaddrStorage>],
-        mut counts: Counts,
-    ) {
+    /// Answers the requests of the sources.
+    async fn answer(&mut self, socket: &UdpSocket, requests: &[&[u8]], mut counts: Counts) {
         let counters = self.datagrams.counters.worker(self.index);
         self.replies.clear();
         let now = self.street.time.now();
@@ -210,16 +228,8 @@ impl<D: DatagramDoor> Desk<D> {
             log.write(requests, &self.replies);
         }
 
-        let mut replies: [&[u8]; BATCH] = [&[]; BATCH];
-        let mut count = 0;
-        for (index, reply) in self.replies.iter().enumerate().filter(|(_, it)| !it.is_empty()) {
-            replies[count] = reply;
-            if count < index {
-                sources[count] = sources[index];
-            }
-            count += 1;
-        }
-        let lost = send(&mut self.sender, socket, &replies[..count], &sources[..count]).await;
+        let replies = arrange::<D>(requests, &self.sources, &self.replies, &mut self.targets);
+        let lost = send(&mut self.sender, socket, &replies, &self.targets).await;
         if lost > 0 {
             counters.dropped(lost);
         }
@@ -235,6 +245,33 @@ impl<D> Datagrams<D> {
         let address = source.and_then(batch::address);
         address.is_some_and(|address| is_allowed(&self.allow, address.ip().to_canonical()))
     }
+}
+
+/// The replies in the order in which they are sent, and their targets.
+///
+/// Those to one client that are equally long go as one, so they come one behind the other where their
+/// requests came as one and the client can tell them apart. All others keep their order.
+fn arrange<'r, D: DatagramDoor>(
+    requests: &[&[u8]],
+    sources: &[(Option<SockaddrStorage>, bool)],
+    replies: &'r Replies,
+    targets: &mut Vec<Option<SockaddrStorage>>,
+) -> SmallVec<[&'r [u8]; BATCH]> {
+    let mut order: SmallVec<[_; BATCH]> = SmallVec::new();
+    let asked = requests.iter().zip(sources).enumerate();
+    for ((index, (request, (source, is_joined))), reply) in asked.zip(replies.iter()) {
+        if reply.is_empty() {
+            continue;
+        }
+        // The longest first: of those that go as one, only the last may be shorter.
+        let group = (*is_joined && D::is_told_apart(request))
+            .then(|| (source.as_ref().map(batch::client), Reverse(reply.len())));
+        order.push((group, index, reply));
+    }
+    order.sort_unstable_by_key(|(group, index, _)| (*group, *index));
+    targets.clear();
+    targets.extend(order.iter().map(|(_, index, _)| sources[*index].0));
+    order.into_iter().map(|(_, _, reply)| reply).collect()
 }
 
 /// Sends every reply that can be sent. Returns how many cannot.
@@ -270,5 +307,5 @@ async fn send(
 
 /// Has the runtime forget what it believes of the socket until the system says it again.
 fn clear_readiness(socket: &UdpSocket, interest: Interest) {
-    let _ = socket.try_io(interest, || Err::<(), _>(std::io::ErrorKind::WouldBlock.into()));
+    let _ = socket.try_io(interest, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
 }

@@ -14,6 +14,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tollgate::{Clock, Moment};
 
+use crate::polling::Lookout;
+
 pub(crate) use accept::{Entrance, Guest};
 pub(crate) use admission::{Admission, Admitted};
 pub(crate) use datagram::Datagrams;
@@ -42,6 +44,8 @@ pub(crate) struct Street {
     pub(crate) drain: watch::Receiver<bool>,
     /// How long answers may be waited for, where buckets are elsewhere.
     pub(crate) patience: Duration,
+    /// How this worker stays awake for what comes next, if it does.
+    pub(crate) lookout: Option<Arc<Lookout>>,
 }
 
 impl Street {
@@ -50,6 +54,12 @@ impl Street {
         let mut drain = self.drain.clone();
         // If nobody can ask for it any more, the server is going away too.
         let _ = drain.wait_for(|is_draining| *is_draining).await;
+    }
+
+    /// How the worker stays awake for what comes next. A server that is to stop does not: whoever always
+    /// finds something would never hear of it.
+    pub(crate) fn lookout(&self) -> Option<&Lookout> {
+        self.lookout.as_deref().filter(|_| !self.is_draining())
     }
 
     pub(crate) fn is_draining(&self) -> bool {

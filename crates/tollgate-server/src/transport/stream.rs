@@ -118,39 +118,59 @@ impl<D: StreamDoor> Worker<D> {
         let mut heard_at = self.street.time.now();
         let idle = self.streams.settings.idle;
         let mut silence = pin!(sleep(idle.unwrap_or_default()));
+        let mut has_answered = false;
         loop {
-            tokio::select! {
-                biased;
-                () = &mut draining => {
-                    self.answer_the_rest(stream, guest, &mut session).await?;
-                    break;
-                }
-                ready = stream.readable() => {
-                    ready.map_err(|_| Ended::Gone)?;
-                    match self.step(stream, guest, &mut session, Hear::Told).await? {
-                        Step::Went { now, bytes } => {
-                            heard_at = now;
-                            // Whoever sends without a pause leaves the others their turn.
-                            if self.is_full(bytes) {
-                                yield_now().await;
-                            }
+            let hear = if let Some(read) = self.look(stream, has_answered).await {
+                Hear::Read(read?)
+            } else {
+                tokio::select! {
+                    biased;
+                    () = &mut draining => {
+                        self.answer_the_rest(stream, guest, &mut session).await?;
+                        break;
+                    }
+                    ready = stream.readable() => {
+                        ready.map_err(|_| Ended::Gone)?;
+                        Hear::Told
+                    }
+                    // The timer runs on while requests come; when it ends, the last of them counts.
+                    () = &mut silence, if idle.is_some() => {
+                        let silent: Duration = self.street.time.now().since(heard_at).into();
+                        match idle.unwrap_or_default().checked_sub(silent) {
+                            None | Some(Duration::ZERO) => break,
+                            Some(left) => silence.set(sleep(left)),
                         }
-                        Step::Nothing => {}
-                        Step::Close => break,
+                        continue;
                     }
                 }
-                // The timer runs on while requests come; when it ends, the last of them counts.
-                () = &mut silence, if idle.is_some() => {
-                    let silent: Duration = self.street.time.now().since(heard_at).into();
-                    match idle.unwrap_or_default().checked_sub(silent) {
-                        None | Some(Duration::ZERO) => break,
-                        Some(left) => silence.set(sleep(left)),
+            };
+            has_answered = false;
+            match self.step(stream, guest, &mut session, hear).await? {
+                Step::Went { now, bytes } => {
+                    (heard_at, has_answered) = (now, true);
+                    // Whoever sends without a pause leaves the others their turn.
+                    if self.is_full(bytes) {
+                        yield_now().await;
                     }
                 }
+                Step::Nothing => {}
+                Step::Close => break,
             }
         }
         self.close(stream).await;
         Ok(())
+    }
+
+    /// Reads what comes next without the runtime, for as long as the worker stays awake for it. Says
+    /// how many bytes that are.
+    async fn look(&self, stream: &TcpStream, has_answered: bool) -> Option<Result<usize, Ended>> {
+        let lookout = self.street.lookout().filter(|_| has_answered)?;
+        // Where buckets are elsewhere, what was read could not stay in the buffer of all.
+        if self.streams.door.waits() {
+            return None;
+        }
+        let read = || self.read(stream, Hear::Ask, <[u8]>::len).transpose();
+        lookout.look(|| self.street.time.now(), read).await
     }
 
     /// The server is to stop: what has arrived is answered, the rest is not waited for.
@@ -273,6 +293,7 @@ impl<D: StreamDoor> Worker<D> {
         let read = match hear {
             Hear::Told => stream.try_read(input),
             Hear::Ask => (&*SockRef::from(stream)).read(input),
+            Hear::Read(bytes) => Ok(bytes),
             Hear::Nothing => Ok(0),
         };
         match read {
@@ -334,6 +355,8 @@ enum Hear {
     Told,
     /// The system is asked: the runtime may not have heard of it yet.
     Ask,
+    /// It is read: so many bytes are in the buffer.
+    Read(usize),
     /// There is nothing: the door has not answered yet what was read before.
     Nothing,
 }

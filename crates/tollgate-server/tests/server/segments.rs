@@ -60,9 +60,16 @@ fn what_is_sent_as_one_is_answered_as_what_is_sent_one_by_one() {
         let (client, plain) = (connect(&server), Datagrams::connect(&twin));
         let requests = requests(count);
         send_as_one(&client, &requests);
-        for request in &requests {
-            let answer = receive(&client);
-            assert_eq!(answer, plain.ask(request), "{count}: {}", String::from_utf8_lossy(request));
+        // Their numbers tell them apart, so they may come in another order.
+        let mut answers: Vec<_> = requests.iter().map(|_| receive(&client)).collect();
+        answers.sort();
+        for (request, answer) in requests.iter().zip(&answers) {
+            assert_eq!(
+                *answer,
+                plain.ask(request),
+                "{count}: {}",
+                String::from_utf8_lossy(request)
+            );
         }
         assert_eq!(Datagrams::connect(&server).ask(b"7 ping"), b"7 pong");
         let (stats, expected) = (server.stats(), twin.stats());
@@ -120,7 +127,25 @@ fn many_that_were_sent_as_one_wait_for_each_other_and_others_are_answered_betwee
 }
 
 #[test]
-fn a_client_that_takes_answers_as_one_gets_each_in_order() {
+fn answers_without_a_number_come_in_the_order_of_the_requests() {
+    let server = start(&settings(), StandingTime::at_secs(1000));
+    let client = connect(&server);
+    // Of one key and of others in turns, so that answers have different lengths.
+    let key = |at: usize| if at.is_multiple_of(3) { 0 } else { at };
+    let requests: Vec<Vec<u8>> = (0..MOST)
+        .map(|at| format!("over_limit ws ip=10.0.0.{:03}", key(at)).into_bytes())
+        .collect();
+    send_as_one(&client, &requests);
+    for at in 0..MOST {
+        let rate = if at.is_multiple_of(3) { at / 3 } else { 0 };
+        let over = if rate >= 22 { "Y" } else { "N" };
+        let expected = format!("ok {over} {rate}.0 22.0 20");
+        assert_eq!(String::from_utf8(receive(&client)).unwrap(), expected, "{at}");
+    }
+}
+
+#[test]
+fn a_client_that_takes_answers_as_one_gets_each_once_and_most_as_one() {
     let server = start(&settings(), StandingTime::at_secs(1000));
     let client = connect(&server);
     join(&client).unwrap();
@@ -139,8 +164,10 @@ fn a_client_that_takes_answers_as_one_gets_each_in_order() {
             numbers.extend(answers.map(|(it, _)| String::from_utf8_lossy(&it[..4]).into_owned()));
             numbers.len() >= MOST
         });
+        numbers.sort();
         let expected: Vec<String> = (0..MOST).map(|number| format!("{number:04}")).collect();
         assert_eq!(numbers, expected, "round {round}");
-        assert!(calls < MOST, "they came one by one");
+        // Rates below ten and above, and the ping.
+        assert!(calls <= 4, "{calls} calls: they came one by one");
     }
 }

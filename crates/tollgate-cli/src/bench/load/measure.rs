@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::{JoinSet, LocalSet};
 use tollgate::{Clock, Nanos};
-use tollgate_server::polling;
+use tollgate_server::{Lookout, polling};
 
 use super::conductor::Conductor;
 use super::cpu::Cpu;
@@ -62,7 +62,8 @@ impl Run<'_> {
         if self.target.spin {
             let clock = Clock::start();
             // Longer than any run.
-            return runtime.block_on(polling(going, Nanos::from_secs(u64::MAX), || clock.now()));
+            let lookout = Lookout::new(Nanos::from_secs(u64::MAX));
+            return runtime.block_on(polling(going, &lookout, || clock.now()));
         }
         runtime.block_on(going)
     }

@@ -38,7 +38,7 @@ fn serve(change: impl FnOnce(&mut Http)) -> Closed {
     let mut opening = Opening::sockets(&settings, &keys).unwrap();
     let (drain, draining) = watch::channel(false);
     let (time, patience) = (Arc::new(Clock::start()), Duration::ZERO);
-    let street = Street { time, drain: draining, patience };
+    let street = Street { time, drain: draining, patience, lookout: None };
     let mut http = Http::new(&settings.http, &keys, &opening, &street);
     change(&mut http);
     let listener = opening.http.remove(0);

@@ -3,7 +3,6 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use siphasher::sip128::{Hash128, Hasher128, SipHasher13};
-use smallvec::SmallVec;
 
 /// How long parts are, with their lengths, that are put together before they are hashed.
 const TOGETHER_BYTES_MAX: usize = 128;
@@ -86,12 +85,16 @@ impl Secret {
             return of_hash(hasher.finish128());
         }
         // A hash in pieces takes twice as long.
-        let mut together: SmallVec<[u8; TOGETHER_BYTES_MAX]> = SmallVec::new();
+        let mut together = [0; TOGETHER_BYTES_MAX];
+        let mut rest = &mut together[..bytes];
         for (length, part) in pieces() {
-            together.extend_from_slice(&length);
-            together.extend_from_slice(part);
+            let (here, behind) = rest.split_at_mut(length.len() + part.len());
+            let (length_here, part_here) = here.split_at_mut(length.len());
+            length_here.copy_from_slice(&length);
+            part_here.copy_from_slice(part);
+            rest = behind;
         }
-        self.fingerprint(&together)
+        self.fingerprint(&together[..bytes])
     }
 
     /// A secret that depends on this one and on `bytes`.

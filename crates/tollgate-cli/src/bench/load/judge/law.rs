@@ -42,7 +42,7 @@ pub(crate) enum Law {
     /// That of a bucket, or a limit and an id.
     Bucket { limits: Limits, name: Template, cost: u64 },
     /// That which the rules of a UDP rate limiter lead to.
-    Rules { limits: Limits, rules: Rules, key: Template },
+    Rules { limits: Limits, rules: Box<Rules>, key: Template },
 }
 
 /// What decides over one key.
@@ -79,7 +79,7 @@ impl RawJudge {
                 let limits = self.limits(self.judge_limits.as_deref())?;
                 let rules = read_or("rules", file, &udp::STARTER)?;
                 let rules = Rules::parse(&rules.source(), &limits)?;
-                Law::Rules { limits, rules, key: text(key) }
+                Law::Rules { limits, rules: Box::new(rules), key: text(key) }
             }
             Door::Bucket { name, .. } => {
                 Law::Bucket { limits: self.buckets(file)?, name: text(name), cost }

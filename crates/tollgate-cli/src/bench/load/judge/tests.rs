@@ -23,7 +23,7 @@ fn allowed(keys: u64, times: usize) -> Record {
 fn rules(text: &str) -> Law {
     let limits = Limits::new();
     let rules = Rules::parse(&Source { name: "rules", text }, &limits).unwrap();
-    Law::Rules { limits, rules, key: Template::new(10).text("ws {key}") }
+    Law::Rules { limits, rules: Box::new(rules), key: Template::new(10).text("ws {key}") }
 }
 
 #[test]

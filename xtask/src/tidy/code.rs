@@ -25,7 +25,7 @@ const RESTRICTED: [Restricted; 9] = [
         allowed: &[
             ("crates/tollgate/src/store/prefetch.rs", "a prefetch reads nothing and saves a cache miss per key"),
             ("crates/tollgate/src/store/sync.rs", "a lock that wakes nobody: a tenth less time per decision"),
-            ("crates/tollgate/src/store/strip.rs", "shards in one mapping may have huge pages: a third less time per decision"),
+            ("crates/tollgate/src/store/strip.rs", "shards in one mapping may have huge pages: a tenth less time per decision"),
             ("crates/tollgate-testkit/src/allocations.rs", "an allocator that counts cannot be written otherwise"),
         ],
     },

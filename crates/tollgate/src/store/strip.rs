@@ -1,7 +1,7 @@
 //! The memory of a store, and each shard's part of it.
 //!
 //! A decision on one of many keys takes as long as it takes to fetch its slot, and with small pages
-//! half of that goes into finding out where the page is. Huge pages spare it, but only memory that
+//! part of that goes into finding out where the page is. Huge pages spare it, but only memory that
 //! is used all over is worth one. So the shards of a store share one piece of memory, in which they
 //! take turns: it begins with the first 4 KiB of every shard, then come the next of every shard, and
 //! so on. Keys are spread evenly, so shards grow alike, and the piece fills up from its beginning.

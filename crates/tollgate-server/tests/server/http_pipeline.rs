@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tollgate::Clock;
 use tollgate_server::Server;
+use tollgate_testkit::random::Random;
 
 use crate::support::{Stream, Web, request, settings, start};
 
@@ -170,19 +171,7 @@ fn whatever_http_1_forbids_is_refused_and_disturbs_nobody() {
     assert!(counts.malformed >= 10, "{counts:?}");
 }
 
-/// A generator of numbers that look random.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 33).unwrap() % below.max(1)
-    }
-}
-
-fn mutate(seed: &str, dice: &mut Dice) -> Vec<u8> {
+fn mutate(seed: &str, random: &mut Random) -> Vec<u8> {
     const PIECES: [&[u8]; 8] = [
         b"\r\n",
         b"\0",
@@ -194,14 +183,14 @@ fn mutate(seed: &str, dice: &mut Dice) -> Vec<u8> {
         b": ",
     ];
     let mut bytes = seed.as_bytes().to_vec();
-    for _ in 0..=dice.roll(4) {
-        let place = dice.roll(bytes.len());
-        match dice.roll(4) {
-            0 if !bytes.is_empty() => bytes[place] = u8::try_from(dice.roll(256)).unwrap(),
+    for _ in 0..=random.index(4) {
+        let place = random.index(bytes.len());
+        match random.index(4) {
+            0 if !bytes.is_empty() => bytes[place] = random.bits() as u8,
             1 => bytes.truncate(place),
-            2 => drop(bytes.splice(place..place, PIECES[dice.roll(8)].iter().copied())),
+            2 => drop(bytes.splice(place..place, random.pick(&PIECES).iter().copied())),
             _ => {
-                let end = (place + dice.roll(20)).min(bytes.len());
+                let end = (place + random.index(20)).min(bytes.len());
                 let part = bytes[place.min(end)..end].to_vec();
                 drop(bytes.splice(place..place, part));
             }
@@ -245,9 +234,9 @@ fn no_bytes_whatsoever_make_the_server_fail() {
             request("GET", GATE, "", "")
         ),
     ];
-    let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+    let mut random = Random::new(0x2545_f491_4f6c_dd1d);
     for input in 1..=FUZZ_INPUTS {
-        let bytes = mutate(&seeds[dice.roll(seeds.len())], &mut dice);
+        let bytes = mutate(&seeds[random.index(seeds.len())], &mut random);
         let mut client = Stream::connect(&server, "http");
         let _ = client.0.write_all(&bytes);
         let _ = client.0.shutdown(Shutdown::Write);

@@ -4,8 +4,9 @@ use std::net::Shutdown;
 use std::sync::Arc;
 
 use tollgate_server::Server;
+use tollgate_testkit::random::Random;
 
-use crate::support::{StandingTime, Stream, request, settings, start};
+use crate::support::{StandingTime, Stream, request, settings, start, wait_until};
 
 /// What changes nothing but the way.
 const LONG_WAY: &str = "Sec-Fetch-Site: none\r\n";
@@ -38,18 +39,6 @@ const ROUTES: [&str; 7] = [
     "/v1/spend?x=1",
 ];
 
-/// A generator of numbers that look random.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 33).unwrap() % below.max(1)
-    }
-}
-
 /// All that is answered, but for the dates, of which one is that of the wall.
 fn answers(server: &Server, pieces: &[&[u8]]) -> String {
     let mut client = Stream::connect(server, "http");
@@ -69,12 +58,12 @@ fn answers(server: &Server, pieces: &[&[u8]]) -> String {
     lines.collect::<Vec<_>>().join("\r\n")
 }
 
-fn cut<'a>(mut bytes: &'a [u8], dice: &mut Dice) -> Vec<&'a [u8]> {
+fn cut<'a>(mut bytes: &'a [u8], random: &mut Random) -> Vec<&'a [u8]> {
     let mut pieces = Vec::new();
     while !bytes.is_empty() {
-        let length = match dice.roll(3) {
-            0 => 1 + dice.roll(20),
-            1 => 1 + dice.roll(400),
+        let length = match random.index(3) {
+            0 => 1 + random.index(20),
+            1 => 1 + random.index(400),
             _ => bytes.len(),
         };
         let (piece, rest) = bytes.split_at(length.min(bytes.len()));
@@ -92,17 +81,17 @@ fn both_ways_answer_the_same_however_requests_are_cut() {
         let server = start(&settings, Arc::clone(&time) as _);
         (server, time)
     });
-    let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+    let mut random = Random::new(0x2545_f491_4f6c_dd1d);
     for round in 0..ROUNDS {
         let (mut short, mut long) = (String::new(), String::new());
         for _ in 0..REQUESTS {
-            let (route, body) = (ROUTES[dice.roll(7)], BODIES[dice.roll(14)]);
+            let (route, body) = (random.pick(&ROUTES), random.pick(&BODIES));
             // Some go the long way on either server, and those behind them are to be in order.
-            let fields = if dice.roll(8) == 0 { LONG_WAY } else { "Accept: */*\r\n" };
+            let fields = if random.chance(1, 8) { LONG_WAY } else { "Accept: */*\r\n" };
             short += &request("POST", route, fields, body);
             long += &request("POST", route, LONG_WAY, body);
         }
-        let short = answers(&servers[0].0, &cut(short.as_bytes(), &mut dice));
+        let short = answers(&servers[0].0, &cut(short.as_bytes(), &mut random));
         let long = answers(&servers[1].0, &[long.as_bytes()]);
         assert_eq!(short.matches("HTTP/1.1 ").count(), REQUESTS, "{short}");
         assert_eq!(short, long, "in round {round}");
@@ -110,7 +99,11 @@ fn both_ways_answer_the_same_however_requests_are_cut() {
             time.set(tollgate::Moment::from_nanos(1_700_000_000_000_000_000 + round as u64 * 777));
         }
     }
-    let [short, long] = servers.map(|(server, _)| server.stats().doors["http"].counts);
+    let [short, long] = servers.map(|(server, _)| {
+        let counts = || server.stats().doors["http"].counts;
+        wait_until("nobody is connected", || counts().connections == 0);
+        counts()
+    });
     assert_eq!(short, long);
     assert!(short.allowed > 100 && short.denied > 100 && short.malformed > 100, "{short:?}");
 }

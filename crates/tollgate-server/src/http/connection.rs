@@ -50,7 +50,7 @@ const RESET_STREAMS_MAX: usize = 64;
 const LOOKS: u32 = 4;
 /// How often it is looked at whether more comes, after the server is to stop, from one who sends
 /// on and on.
-const QUIET_LOOKS_MAX: usize = 10;
+const QUIET_LOOKS_MAX: usize = 4;
 
 /// Serves the connections of one worker.
 pub(super) struct Connections {

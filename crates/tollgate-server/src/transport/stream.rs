@@ -40,8 +40,9 @@ pub(crate) const LINGER: Duration = Duration::from_secs(1);
 /// More than this is not underway in one connection: what a client's system holds of what it sends,
 /// and ours of what was not read yet, with room to spare.
 pub(crate) const UNDERWAY_BYTES_MAX: usize = 16 << 20;
-/// A connection on which nothing comes for this long has nothing on its way.
-pub(crate) const QUIET: Duration = Duration::from_millis(100);
+/// A connection on which nothing comes for this long has nothing on its way. A client's system may
+/// hold the last bytes back until ours has acknowledged those before, which it does within 200 ms.
+pub(crate) const QUIET: Duration = Duration::from_millis(250);
 
 /// A door for streams, with what its loop needs.
 pub(crate) struct Streams<D> {

@@ -224,20 +224,17 @@ pub(super) fn spend_short(rule: &Rule, tat: Tat, cost: u64, now: Moment) -> Opti
     // None of these is above `depth`, which is below 2^63: no sum of two of them wraps.
     let price = cost.wrapping_mul(rule.step.get());
     let owed = debt.wrapping_add(price);
-    let is_allowed = owed <= depth;
-    let (verdict, left, again) = if is_allowed {
-        (Verdict::Allow, owed, owed.wrapping_add(price))
-    } else {
-        (Verdict::Deny, debt, owed)
-    };
-    let outcome = Outcome {
+    let told = |verdict, left: u64, again: u64| Outcome {
         verdict,
         remaining: depth.wrapping_sub(left) / rule.step,
         retry_in: rule.short_nanos(again.saturating_sub(depth)),
         reset_in: rule.short_nanos(left),
     };
-    let is_spent = is_allowed && cost > 0;
-    Some((if is_spent { Tat(clock.saturating_add(owed.into())) } else { tat }, outcome))
+    if owed > depth {
+        return Some((tat, told(Verdict::Deny, debt, owed)));
+    }
+    let after = if cost == 0 { tat } else { Tat(clock.saturating_add(owed.into())) };
+    Some((after, told(Verdict::Allow, owed, owed.wrapping_add(price))))
 }
 
 /// [`spend`] for every rule, debt and cost.

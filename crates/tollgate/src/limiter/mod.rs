@@ -344,12 +344,15 @@ impl Limiter {
         if self.witness.is_none()
             && let Some(decision) = self.core.resolver.kept(|resolver| {
                 let entry = resolver.entry(ask.limit).ok()?;
-                let question = entry.question(ask.id, action, ask.cost).ok()?;
+                let store = &self.core.store;
+                let early = |upper| store.touch(upper);
+                let question = entry.question_early(ask.id, action, ask.cost, early).ok()?;
                 let is_current = |book: &Book| book.edition() == resolver.edition();
-                let outcome = self.core.store.decide_if(&question, now, is_current)?;
-                // What can never pass has taken nothing, and is told below.
-                let is_answer = outcome.verdict != Verdict::Never || question.ask.is_shadow;
-                is_answer.then(|| Decision::new(&question.ask, &outcome))
+                store.decide_if(&question, now, is_current, |outcome| {
+                    // What can never pass has taken nothing, and is told below.
+                    let is_answer = outcome.verdict != Verdict::Never || question.ask.is_shadow;
+                    is_answer.then(|| Decision::new(&question.ask, &outcome))
+                })?
             })
         {
             return Ok(decision);

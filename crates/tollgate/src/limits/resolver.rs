@@ -372,9 +372,22 @@ impl Entry {
         action: Action,
         cost: u64,
     ) -> Result<Question<Gcra>, Unresolved> {
+        self.question_early(id, action, cost, |_| ())
+    }
+
+    /// [`Self::question`], while `early` is told the upper half of the bucket's fingerprint.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a question is large to return through memory")]
+    pub(crate) fn question_early(
+        &self,
+        id: &str,
+        action: Action,
+        cost: u64,
+        early: impl FnOnce(u64),
+    ) -> Result<Question<Gcra>, Unresolved> {
         let mut buffer = IdBuffer::new();
         let id = self.id_format.canonical(id, &mut buffer).map_err(Unresolved::Id)?;
-        let bucket = self.secret.fingerprint(id.as_bytes());
+        let bucket = self.secret.fingerprint_early(id.as_bytes(), early);
         let rule = self.rule(bucket).ok_or(Unresolved::NoDefault)?;
         // Giving back denies nobody, in shadow or not.
         let is_shadow = self.is_shadow && !matches!(action, Action::Refund | Action::Reset);

@@ -4,6 +4,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use siphasher::sip128::{Hash128, Hasher128, SipHasher13};
 
+use super::sip;
+
 /// How long parts are, with their lengths, that are put together before they are hashed.
 const TOGETHER_BYTES_MAX: usize = 128;
 
@@ -23,11 +25,9 @@ impl Fingerprint {
         if bits == 0 { None } else { Some(Self(bits)) }
     }
 
-    /// Some of the bits, for choosing a shard; the table goes by those above. They are of the half
-    /// that is known first: while the rest is worked out, the lock is taken.
-    #[expect(clippy::cast_possible_truncation, reason = "there are not so many shards")]
-    pub(super) const fn low(self) -> usize {
-        (self.0 >> 64) as usize
+    /// The half that is known first. A shard is chosen by its lower bits, a place there by the upper.
+    pub(super) const fn upper(self) -> u64 {
+        (self.0 >> 64) as u64
     }
 
     /// The bits; never all zero.
@@ -63,7 +63,16 @@ impl Secret {
     /// The fingerprint of `bytes`.
     #[inline]
     pub fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
-        of_hash(SipHasher13::new_with_keys(self.low, self.high).hash(bytes))
+        self.fingerprint_early(bytes, |_| ())
+    }
+
+    /// [`Self::fingerprint`], of which `early` is told the upper half as soon as that is known.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a call would have both halves worked out first")]
+    pub(crate) fn fingerprint_early(&self, bytes: &[u8], early: impl FnOnce(u64)) -> Fingerprint {
+        let (upper, rest) = sip::first_half(self.low, self.high, bytes);
+        early(upper);
+        of_halves(upper, rest.second_half())
     }
 
     /// The fingerprint of several parts, whatever bytes they are made of.
@@ -82,7 +91,8 @@ impl Secret {
                 hasher.write(&length);
                 hasher.write(part);
             }
-            return of_hash(hasher.finish128());
+            let Hash128 { h1, h2 } = hasher.finish128();
+            return of_halves(h1, h2);
         }
         // A hash in pieces takes twice as long.
         let mut together = [0; TOGETHER_BYTES_MAX];
@@ -107,9 +117,9 @@ impl Secret {
 }
 
 #[inline]
-fn of_hash(Hash128 { h1, h2 }: Hash128) -> Fingerprint {
+fn of_halves(upper: u64, lower: u64) -> Fingerprint {
     // Zero means "no key" to a table.
-    Fingerprint((u128::from(h1) << 64 | u128::from(h2)).max(1))
+    Fingerprint(u128::from(upper) << 64 | u128::from(lower.max(1)))
 }
 
 /// A secret stays one in logs.

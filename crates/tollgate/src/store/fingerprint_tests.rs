@@ -4,6 +4,20 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::{Secret, TOGETHER_BYTES_MAX};
 
+#[test]
+fn it_is_the_hash_of_the_bytes_however_many_there_are() {
+    let bytes: Vec<_> = (0..=255_u8).rev().collect();
+    let keys = [(0, 0), (3, 4), (u64::MAX, 0x0123_4567_89ab_cdef)];
+    for ((low, high), length) in keys.into_iter().flat_map(|key| (0..=256).map(move |n| (key, n))) {
+        let bytes = &bytes[..length];
+        let expected = SipHasher13::new_with_keys(low, high).hash(bytes).as_u128();
+        let mut upper = None;
+        let found = Secret::new(low, high).fingerprint_early(bytes, |half| upper = Some(half));
+        assert_eq!(found.get().rotate_left(64), expected, "{length} bytes");
+        assert_eq!(upper, Some(found.upper()), "{length} bytes");
+    }
+}
+
 /// What was saved once is looked for by the same fingerprint for ever.
 #[test]
 fn however_long_the_parts_are_it_is_the_hash_of_lengths_and_parts() {

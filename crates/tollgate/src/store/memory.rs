@@ -1,5 +1,6 @@
 //! The store in this process's memory.
 
+use std::convert::identity;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
 
 use super::prefetch::prefetch;
-use super::region::{Place, Region, SLOTS_MIN, Tally, home};
-use super::strip::Strip;
+use super::region::{Place, Region, SLOTS_MIN, Tally, home_of};
+use super::strip::{Slot, Strip};
 use super::sync::{Guard, Lock};
 use super::{Fingerprint, Question, Store};
 use crate::Moment;
@@ -95,7 +96,7 @@ impl<A: Algorithm> MemoryStore<A> {
     /// Has a bucket be what somebody else says that it is; none is as good as a full one. Where
     /// there is no room for it, it stays unknown.
     pub fn learn(&self, bucket: Fingerprint, cell: Option<A::Cell>, now: Moment) {
-        let (shard, key) = (&self.shards[bucket.low() & (self.shards.len() - 1)], bucket.get());
+        let (shard, key) = (self.shard_of(bucket), bucket.get());
         let mut inside = shard.inside.lock();
         let place = inside.region.find(key);
         let Some(cell) = cell else { return inside.apply(key, place, Change::Remove, now) };
@@ -115,7 +116,7 @@ impl<A: Algorithm> MemoryStore<A> {
         bucket: Fingerprint,
         look: impl FnOnce(&A::Book, Option<A::Cell>) -> T,
     ) -> T {
-        let shard = &self.shards[bucket.low() & (self.shards.len() - 1)];
+        let shard = self.shard_of(bucket);
         let inside = shard.inside.lock();
         match inside.region.find(bucket.get()) {
             Place::At(slot) => look(&inside.book, Some(inside.region.cell(slot))),
@@ -126,17 +127,17 @@ impl<A: Algorithm> MemoryStore<A> {
     /// [`Store::decide`] for one question, unless the book is another than whoever asks goes by.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
-    pub(crate) fn decide_if(
+    pub(crate) fn decide_if<T>(
         &self,
         question: &Question<A>,
         now: Moment,
         is_current: impl FnOnce(&A::Book) -> bool,
-    ) -> Option<A::Outcome> {
-        let shard = self.shard_of(question);
-        // While the lock is taken, its memory comes.
-        shard.touch(question.bucket.get());
+        tell: impl Fn(A::Outcome) -> T,
+    ) -> Option<T> {
+        let shard = self.shard_of(question.bucket);
         let inside = shard.inside.lock();
-        is_current(&inside.book).then(|| shard.answer(inside, question, now))
+        let is_current = is_current(&inside.book);
+        is_current.then(|| shard.answer(inside, question, now, Region::slot_of, tell))
     }
 
     pub(super) fn shards(&self) -> usize {
@@ -166,7 +167,7 @@ impl<A: Algorithm> MemoryStore<A> {
         expected: usize,
         now: Moment,
     ) -> bool {
-        let (shard, key) = (&self.shards[bucket.low() & (self.shards.len() - 1)], bucket.get());
+        let (shard, key) = (self.shard_of(bucket), bucket.get());
         let mut inside = shard.inside.lock();
         let Inside { region, book, .. } = &mut *inside;
         if region.find(key) != Place::Absent {
@@ -178,33 +179,37 @@ impl<A: Algorithm> MemoryStore<A> {
         true
     }
 
+    /// Asks for the memory of a bucket before it is needed. The upper half of its fingerprint is
+    /// enough for that.
     #[inline]
-    fn shard_of(&self, question: &Question<A>) -> &Shard<A> {
-        &self.shards[self.shard(question)]
+    pub(crate) fn touch(&self, upper: u64) {
+        self.shards[self.shard(upper)].touch(upper);
     }
 
     #[inline]
-    fn shard(&self, question: &Question<A>) -> usize {
-        question.bucket.low() & (self.shards.len() - 1)
+    fn shard_of(&self, bucket: Fingerprint) -> &Shard<A> {
+        &self.shards[self.shard(bucket.upper())]
     }
 
-    fn touch(&self, questions: &[Question<A>]) {
-        for question in questions {
-            self.shard_of(question).touch(question.bucket.get());
-        }
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "there are not so many shards")]
+    fn shard(&self, upper: u64) -> usize {
+        upper as usize & (self.shards.len() - 1)
     }
 
     /// Decides a transaction over several buckets.
     fn transact(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
         // Filled where they stand: one that is collected is copied, with all its room.
         let mut shards: SmallVec<[usize; INLINE]> = SmallVec::new();
-        shards.extend(questions.iter().map(|question| self.shard(question)));
+        shards.extend(questions.iter().map(|question| self.shard(question.bucket.upper())));
         // Everyone locks in this order, so nobody waits in a circle.
         shards.sort_unstable();
         shards.dedup();
         let mut locked: SmallVec<[Guard<'_, Inside<A>>; INLINE]> = SmallVec::new();
         locked.extend(shards.iter().map(|&shard| self.shards[shard].inside.lock()));
-        let position = |question| shards.binary_search(&self.shard(question)).unwrap_or_default();
+        let position = |question: &Question<A>| {
+            shards.binary_search(&self.shard(question.bucket.upper())).unwrap_or_default()
+        };
 
         let mut changes: SmallVec<[Change<A::Cell>; INLINE]> = SmallVec::new();
         let mut vetoed = false;
@@ -245,22 +250,26 @@ impl<A: Algorithm> MemoryStore<A> {
 
 impl<A: Algorithm> Store<A> for MemoryStore<A> {
     fn decide(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
-        let (first, mut ahead) = questions.split_at(questions.len().min(AHEAD));
-        self.touch(first);
-        let mut rest = outcomes;
-        for transaction in questions.chunk_by(|_, next| next.joined) {
-            let (next, later) = ahead.split_at(ahead.len().min(transaction.len()));
-            self.touch(next);
-            ahead = later;
-            let (these, behind) = rest.split_at_mut(transaction.len());
-            match (transaction, &mut *these) {
-                ([question], [outcome]) => {
-                    let shard = self.shard_of(question);
-                    *outcome = shard.answer(shard.inside.lock(), question, now);
-                }
-                _ => self.transact(transaction, these, now),
+        debug_assert_eq!(questions.len(), outcomes.len());
+        questions.iter().take(AHEAD).for_each(|question| self.touch(question.bucket.upper()));
+        let mut place = 0;
+        while let (Some(question), Some(outcome)) = (questions.get(place), outcomes.get_mut(place))
+        {
+            let mut next = place + 1;
+            if let Some(ahead) = questions.get(place + AHEAD) {
+                self.touch(ahead.bucket.upper());
             }
-            rest = behind;
+            if questions.get(next).is_some_and(|next| next.joined) {
+                next += questions[next..].iter().take_while(|question| question.joined).count();
+                let ahead = questions.iter().take(next + AHEAD).skip(place + 1 + AHEAD);
+                ahead.for_each(|question| self.touch(question.bucket.upper()));
+                self.transact(&questions[place..next], &mut outcomes[place..next], now);
+            } else {
+                let shard = self.shard_of(question.bucket);
+                let inside = shard.inside.lock();
+                *outcome = shard.answer(inside, question, now, Region::slot_near_home, identity);
+            }
+            place = next;
         }
     }
 
@@ -276,7 +285,7 @@ impl<A: Algorithm> Store<A> for MemoryStore<A> {
         // Before the others: what has an override now was not for a moment under a default that
         // came at the same time.
         for question in moved {
-            self.shard_of(question).inside.lock().carry_over(question, at);
+            self.shard_of(question.bucket).inside.lock().carry_over(question, at);
         }
         for shard in &self.shards {
             let mut inside = shard.inside.lock();
@@ -303,16 +312,20 @@ impl<A: Algorithm> Shard<A> {
     /// itself, so there is nothing to take back.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
-    fn answer(
+    fn answer<T>(
         &self,
-        mut inside: Guard<'_, Inside<A>>,
+        inside: Guard<'_, Inside<A>>,
         question: &Question<A>,
         now: Moment,
-    ) -> A::Outcome {
-        if let Some(outcome) = inside.renew(question, now) {
-            return outcome;
+        find: impl FnOnce(&Region<A>, u128) -> Option<Slot<'_, A>>,
+        tell: impl Fn(A::Outcome) -> T,
+    ) -> T {
+        let slot = find(&inside.region, question.bucket.get());
+        // Each on its own, for the same reason.
+        match slot.and_then(|slot| renew(&slot, &inside.book, question, now)) {
+            Some(outcome) => tell(outcome),
+            None => tell(self.answer_any(inside, Question { ..*question }, now)),
         }
-        self.answer_any(inside, Question { ..*question }, now)
     }
 
     /// The way of every ask, under the lock that is held already.
@@ -336,8 +349,8 @@ impl<A: Algorithm> Shard<A> {
     }
 
     #[inline]
-    fn touch(&self, key: u128) {
-        let home = home(key, self.capacity.load(Ordering::Relaxed));
+    fn touch(&self, upper: u64) {
+        let home = home_of(upper, self.capacity.load(Ordering::Relaxed));
         let address = self.strip.address(home);
         // The key often stands a slot or two behind its home, in the next line.
         prefetch(address);
@@ -345,17 +358,21 @@ impl<A: Algorithm> Shard<A> {
     }
 }
 
-impl<A: Algorithm> Inside<A> {
-    /// The answer where nothing has to be made, moved or looked up again.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
-    fn renew(&mut self, question: &Question<A>, now: Moment) -> Option<A::Outcome> {
-        let slot = self.region.slot_of(question.bucket.get())?;
-        let (outcome, renewed) = A::renew(&self.book, slot.cell(), &question.ask, now)?;
-        slot.set_cell(renewed);
-        Some(outcome)
-    }
+/// The answer where nothing has to be made, moved or looked up again.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
+fn renew<A: Algorithm>(
+    slot: &Slot<'_, A>,
+    book: &A::Book,
+    question: &Question<A>,
+    now: Moment,
+) -> Option<A::Outcome> {
+    let (outcome, renewed) = A::renew(book, slot.cell(), &question.ask, now)?;
+    slot.set_cell(renewed);
+    Some(outcome)
+}
 
+impl<A: Algorithm> Inside<A> {
     /// The answer, what is to become of the cell, and where it is.
     fn decide(
         &mut self,

@@ -9,6 +9,7 @@ mod prefetch;
 mod region;
 pub mod saved;
 pub mod shared;
+mod sip;
 mod strip;
 mod sync;
 

@@ -21,6 +21,8 @@ const CAPACITY_MIN: usize = 64;
 const TAIL_SLOTS: usize = 128;
 /// The smallest region there is, in slots.
 pub(super) const SLOTS_MIN: usize = 4 * TAIL_SLOTS;
+/// How many slots, from its home on, are looked at at once for a key. Most keys are in one of them.
+const NEAR_SLOTS: usize = 4;
 /// How many neighbours are looked at for one that may be forgotten.
 const NEIGHBOURS: usize = 32;
 
@@ -91,11 +93,41 @@ impl<A: Algorithm> Region<A> {
         }
     }
 
-    /// The slot of a key that is there, to read and write its cell.
+    /// The slot of a key that is there and near its home, to read and write its cell.
+    ///
+    /// This is for memory that has been asked for long before. How far a key stands from its home
+    /// cannot be guessed, so the processor would often guess wrong and begin again: here it need
+    /// not. A key whose neighbours have the same upper half may not be found.
     #[inline]
-    pub(super) fn slot_of(&mut self, key: u128) -> Option<Slot<'_, A>> {
-        let (_, slot) = self.seek(key);
+    pub(super) fn slot_near_home(&self, key: u128) -> Option<Slot<'_, A>> {
+        let row = self.strip.row(home(key, self.capacity), NEAR_SLOTS)?;
+        // Wrapping, as below.
+        let is_before =
+            |nth| row.slot(nth).upper_key().wrapping_sub(1) < upper(key).wrapping_sub(1);
+        let nth = (0..NEAR_SLOTS - 1).map(|nth| usize::from(is_before(nth))).sum();
+        let slot = row.slot(nth);
         (slot.key() == key).then_some(slot)
+    }
+
+    /// The slot of a key that is there, to read and write its cell.
+    ///
+    /// This is for memory that is still on its way. Meanwhile the processor guesses where the key is,
+    /// goes on by that to whatever comes next, and asks for the memory of that too.
+    #[inline]
+    pub(super) fn slot_of(&self, key: u128) -> Option<Slot<'_, A>> {
+        let mut place = home(key, self.capacity);
+        loop {
+            let slot = self.strip.slot(place);
+            let found = slot.key();
+            if found == key {
+                return Some(slot);
+            }
+            // Wrapping, so that "no key" counts as larger than any.
+            if found.wrapping_sub(1) > key.wrapping_sub(1) {
+                return None;
+            }
+            place += 1;
+        }
     }
 
     /// Where the key is, or would be put.
@@ -357,9 +389,19 @@ impl<A: Algorithm> Region<A> {
 
 /// Where a key belongs among `capacity` homes.
 #[inline]
+fn home(key: u128, capacity: usize) -> usize {
+    home_of(upper(key), capacity)
+}
+
+const fn upper(key: u128) -> u64 {
+    (key >> 64) as u64
+}
+
+/// Where a key with this upper half belongs among `capacity` homes.
+#[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the product's upper half is below capacity")]
-pub(super) fn home(key: u128, capacity: usize) -> usize {
-    (((key >> 64) * capacity as u128) >> 64) as usize
+pub(super) fn home_of(upper: u64, capacity: usize) -> usize {
+    ((u128::from(upper) * capacity as u128) >> 64) as usize
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]

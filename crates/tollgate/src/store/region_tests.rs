@@ -54,6 +54,11 @@ fn it_holds_what_a_sorted_map_holds() {
         let spread = 64 - random.below(50);
         for step in 0..30_000_u64 {
             let key = (u128::from(random.below(1 << 15)) << (49 + spread)) | 1;
+            let in_slot = |slot: Option<Slot<'_, Quota>>| slot.map(|slot| slot.cell());
+            let expected = model.get(&key).copied();
+            assert_eq!(in_slot(region.slot_of(key)), expected);
+            let near = in_slot(region.slot_near_home(key));
+            assert!(near.is_none() || near == expected, "a slot of another key");
             match (random.below(4), region.find(key)) {
                 (0, Place::At(slot)) => {
                     region.remove(slot);
@@ -84,6 +89,19 @@ fn it_holds_what_a_sorted_map_holds() {
             assert_eq!(region.cell(slot), *expected);
         }
     }
+}
+
+#[test]
+fn most_keys_are_near_their_homes() {
+    let mut region = region(SLOTS_MIN * 100);
+    let mut random = Random::new(5);
+    while region.capacity < SLOTS_MIN * 50 {
+        let key = u128::from(random.bits()) << 64 | 1;
+        region.make_room(&(), key, NOW);
+        region.insert(&(), key, cell(1, u64::MAX), NOW);
+    }
+    let near = region.cells().filter(|&(key, _)| region.slot_near_home(key).is_some()).count();
+    assert!(near * 10 >= region.len() * 8, "{near} of {}", region.len());
 }
 
 #[test]

@@ -66,6 +66,17 @@ impl<A: Algorithm> Strip<A> {
         }
     }
 
+    /// The slots from one on, if so many of them lie together.
+    #[inline]
+    pub(super) fn row(&self, slot: usize, slots: usize) -> Option<Row<'_, A>> {
+        if slot % Self::SLOTS_PER_TURN + slots > Self::SLOTS_PER_TURN {
+            return None;
+        }
+        let place = self.place(slot);
+        let words = self.memory.words().get(place..place + slots * Self::SLOT_WORDS)?;
+        Some(Row { words, algorithm: PhantomData })
+    }
+
     /// Where a slot is, for asking for its cache line.
     #[inline]
     pub(super) fn address(&self, slot: usize) -> usize {
@@ -79,6 +90,20 @@ impl<A: Algorithm> Strip<A> {
     }
 }
 
+/// Some slots of a strip, one beside the other.
+pub(super) struct Row<'s, A: Algorithm> {
+    words: &'s [AtomicU64],
+    algorithm: PhantomData<A>,
+}
+
+impl<'s, A: Algorithm> Row<'s, A> {
+    #[inline]
+    pub(super) fn slot(&self, nth: usize) -> Slot<'s, A> {
+        let words = Strip::<A>::SLOT_WORDS;
+        Slot { words: &self.words[nth * words..][..words], algorithm: PhantomData }
+    }
+}
+
 /// One slot of a strip.
 pub(super) struct Slot<'s, A: Algorithm> {
     words: &'s [AtomicU64],
@@ -89,6 +114,11 @@ impl<A: Algorithm> Slot<'_, A> {
     #[inline]
     pub(super) fn key(&self) -> u128 {
         u128::from(load(&self.words[0])) | u128::from(load(&self.words[1])) << 64
+    }
+
+    #[inline]
+    pub(super) fn upper_key(&self) -> u64 {
+        load(&self.words[1])
     }
 
     #[inline]

@@ -50,11 +50,15 @@ fn first(bytes: &[u8], hits: impl Fn(u64) -> u64) -> Option<usize> {
         }
         at = at.wrapping_add(eight.len());
     }
+    // The last eight, of which some have been looked at and are no hits.
+    if let Some(last) = bytes.last_chunk::<8>() {
+        let found = hits(u64::from_le_bytes(*last));
+        let at = bytes.len().wrapping_sub(last.len());
+        return (found != 0).then(|| at.wrapping_add(place(found)));
+    }
     let last = rest.iter().rev().fold(0, |last: u64, byte| last << 8 | u64::from(*byte));
     let found = hits(last);
-    Some(place(found))
-        .filter(|place| found != 0 && *place < rest.len())
-        .map(|it| at.wrapping_add(it))
+    Some(place(found)).filter(|place| found != 0 && *place < rest.len())
 }
 
 #[inline]

@@ -15,6 +15,7 @@ mod drive;
 mod number;
 pub mod resp;
 mod scan;
+mod spare;
 pub mod throttr;
 pub mod udp;
 

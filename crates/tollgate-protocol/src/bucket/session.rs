@@ -1,14 +1,15 @@
 //! A connection: lines in, one answer for each.
 
-use std::cell::RefCell;
+use std::iter;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use tollgate::algorithm::book::Action;
 use tollgate::limiter::{EVERYBODY, Names};
-use tollgate::{Batch, Decision, Limiter, Mistake, Moment, Request};
+use tollgate::{Decision, Limiter, Moment, Request};
 
 use super::codec::{self, Command};
-use crate::{Counts, Flow, StreamDoor, scan};
+use crate::{Counts, Flow, StreamDoor, scan, spare};
 
 /// The longest line that is read unless a door is told otherwise, in bytes, without its end.
 pub const LINE_BYTES_MAX: usize = 1 << 10;
@@ -23,11 +24,6 @@ const DENIED: &[u8] = b"0\n";
 const NOT_FOUND: &[u8] = b"BUCKET NOT FOUND\n";
 const INVALID: &[u8] = b"INVALID COMMAND\n";
 const BYE: &[u8] = b"BYE\n";
-
-thread_local! {
-    /// One for each thread rather than each connection, of which there are many more.
-    static BATCH: RefCell<Batch> = RefCell::default();
-}
 
 /// Answers lines from the limits and buckets of a limiter.
 #[derive(Clone)]
@@ -82,32 +78,33 @@ impl StreamDoor for Door {
         counts: &mut Counts,
     ) -> Flow {
         let mut replies = Replies { now, out, counts };
-        let mut head = std::mem::take(&mut session.partial);
+        let partial = &mut session.partial;
         let (mut first, mut rest) = (None, bytes);
-        if !head.is_empty()
+        if !partial.is_empty()
             && let Some((end, behind)) = codec::split(bytes)
         {
-            if self.is_too_long(&head, end) {
+            if self.is_too_long(partial, end) {
                 return replies.refuse_length();
             }
-            head.extend_from_slice(end);
-            (first, rest) = (Some(head.as_slice()), behind);
+            partial.extend_from_slice(end);
+            (first, rest) = (Some(partial.as_slice()), behind);
         }
-        let mut lines = Lines { first, rest, text: scan::text(rest) };
+        let is_complete = first.is_some();
+        let mut lines = Lines { first, bytes: rest, text: scan::text(rest), at: 0 };
         if self.answer(&mut lines, &mut replies).await == Flow::Close {
             return Flow::Close;
         }
         // What is left of it, without what else `lines` borrows.
-        let used = rest.len().saturating_sub(lines.rest.len());
-        let rest = rest.get(used..).unwrap_or_default();
-        if first.is_some() {
-            head.clear();
+        let rest = rest.get(lines.at..).unwrap_or_default();
+        if is_complete {
+            partial.clear();
         }
-        if self.is_too_long(&head, rest) {
-            return replies.refuse_length();
+        if !rest.is_empty() {
+            if self.is_too_long(partial, rest) {
+                return replies.refuse_length();
+            }
+            partial.extend_from_slice(rest);
         }
-        head.extend_from_slice(rest);
-        session.partial = head;
         Flow::Open
     }
 
@@ -120,7 +117,7 @@ impl StreamDoor for Door {
     ) {
         let partial = std::mem::take(&mut session.partial);
         if !partial.is_empty() {
-            let mut lines = Lines { first: Some(&partial), rest: &[], text: "" };
+            let mut lines = Lines { first: Some(&partial), bytes: &[], text: "", at: 0 };
             self.answer(&mut lines, &mut Replies { now, out, counts }).await;
         }
     }
@@ -129,9 +126,11 @@ impl StreamDoor for Door {
 /// The complete lines of one read, of which the first may have begun before it.
 struct Lines<'a> {
     first: Option<&'a [u8]>,
-    rest: &'a [u8],
-    /// What of the rest is text, up to the first byte that is not.
+    bytes: &'a [u8],
+    /// What of the bytes is text, up to the first that is not.
     text: &'a str,
+    /// Where the next line begins.
+    at: usize,
 }
 
 /// What a line says.
@@ -147,31 +146,40 @@ enum Line<'a> {
 }
 
 impl<'a> Lines<'a> {
+    /// The name that the next line asks for, if it is as most are.
     #[inline]
-    fn next(&mut self, bytes_max: usize) -> Option<Line<'a>> {
-        if let Some(line) = self.first.take() {
-            return Some(Line::of(line, bytes_max));
+    fn next_plain(&mut self, bytes_max: usize) -> Option<&'a str> {
+        let (name, used) = codec::plain_get(self.text.get(self.at..)?)?;
+        // With its end, so that no line is taken for short enough that is not.
+        if used > bytes_max || self.first.is_some() {
+            return None;
         }
-        match codec::plain_get(self.text) {
-            // With its end, so that no line is taken for short enough that is not.
-            Some((name, used)) if used <= bytes_max => {
-                self.skip(used);
-                Some(Line::Get { name: Some(name), cost: 1 })
-            }
-            _ => self.next_of_any_kind(bytes_max),
-        }
+        self.at = self.at.wrapping_add(used);
+        Some(name)
     }
 
+    /// Out of line, like all that is not for most lines, so that these take the registers.
+    #[inline(never)]
     fn next_of_any_kind(&mut self, bytes_max: usize) -> Option<Line<'a>> {
-        let (line, _) = codec::split(self.rest)?;
-        self.skip(line.len().saturating_add(1));
+        let line = if let Some(first) = self.first.take() {
+            first
+        } else {
+            let (line, _) = codec::split(self.rest())?;
+            self.at = self.at.wrapping_add(line.len()).wrapping_add(1);
+            line
+        };
         Some(Line::of(line, bytes_max))
     }
 
     #[inline]
-    fn skip(&mut self, used: usize) {
-        self.rest = self.rest.get(used..).unwrap_or_default();
-        self.text = self.text.get(used..).unwrap_or_default();
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.at >= self.bytes.len()
+    }
+
+    /// What was not read yet.
+    #[inline]
+    fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
     }
 }
 
@@ -195,22 +203,31 @@ struct Replies<'a> {
     counts: &'a mut Counts,
 }
 
-/// What becomes of a line.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// The limiter is asked.
-    Ask,
-    NotFound,
-    Invalid,
-    Quit,
-    TooLong,
+/// Lines that are answered together.
+#[derive(Default)]
+struct Gathered<'a> {
+    asks: SmallVec<[Request<'a>; BATCH_LINES]>,
+    /// What is said without asking, and behind how many asks.
+    said: SmallVec<[(usize, Said); BATCH_LINES]>,
 }
 
-impl Step {
-    /// Whether the connection is closed after it.
-    fn is_last(self) -> bool {
-        matches!(self, Self::Quit | Self::TooLong)
-    }
+/// The answer to a line that asks nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    NotFound,
+    Invalid,
+    Bye,
+}
+
+/// Why no more lines are gathered before these are answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// There are enough.
+    Full,
+    /// No other is complete.
+    Dry,
+    /// The last closes the connection.
+    Close,
 }
 
 impl Door {
@@ -222,22 +239,34 @@ impl Door {
         length.saturating_sub(usize::from(last == Some(&b'\r'))) > self.line_bytes_max
     }
 
-    async fn answer<'a>(&self, lines: &mut Lines<'a>, replies: &mut Replies<'_>) -> Flow {
-        let mut asks: SmallVec<[Request<'a>; BATCH_LINES]> = SmallVec::new();
-        let mut steps: SmallVec<[Step; BATCH_LINES]> = SmallVec::new();
+    async fn answer(&self, lines: &mut Lines<'_>, replies: &mut Replies<'_>) -> Flow {
+        let wherever = self.limiter.wherever();
+        let mut gathered = Gathered::default();
         loop {
-            self.gather(lines, &mut asks, &mut steps);
-            let Some(last) = steps.last().copied() else { return Flow::Open };
-            // Taken, not borrowed: while this one waits for its answers, others come.
-            let mut batch = BATCH.take();
-            let answers = self.limiter.wherever().batch(&mut batch, &asks, replies.now).await;
-            replies.add(&steps, answers.iter());
-            BATCH.set(batch);
-            if last.is_last() {
-                return Flow::Close;
+            let mut finder = Finder::new(&self.limiter);
+            let stop = self.gather(lines, &mut finder, &mut gathered);
+            let mut batch = spare::take();
+            let asks = &gathered.asks;
+            if asks.is_empty() {
+                replies.add(&gathered.said, iter::empty());
+            } else if wherever.waits() {
+                // A reload waits for who holds the names.
+                drop(finder);
+                let answers = wherever.batch(&mut batch, asks, replies.now).await;
+                replies.add(&gathered.said, answers.decisions());
+            } else {
+                let spend = |_| Action::CheckAndSpend;
+                let answers = finder.names.batch_with(&mut batch, asks, spend, replies.now);
+                replies.add(&gathered.said, answers.decisions());
             }
-            asks.clear();
-            steps.clear();
+            spare::put_back(batch);
+            match stop {
+                Stop::Full => {}
+                Stop::Dry => return Flow::Open,
+                Stop::Close => return Flow::Close,
+            }
+            gathered.asks.clear();
+            gathered.said.clear();
         }
     }
 
@@ -245,41 +274,58 @@ impl Door {
     fn gather<'a>(
         &self,
         lines: &mut Lines<'a>,
-        asks: &mut SmallVec<[Request<'a>; BATCH_LINES]>,
-        steps: &mut SmallVec<[Step; BATCH_LINES]>,
-    ) {
-        let mut finder = Finder::default();
+        finder: &mut Finder<'a, '_>,
+        gathered: &mut Gathered<'a>,
+    ) -> Stop {
         let most = if self.waits() { TRIP_LINES } else { BATCH_LINES };
-        while steps.len() < most
-            && let Some(line) = lines.next(self.line_bytes_max)
-        {
-            let step = match line {
-                Line::Get { name, cost } => {
-                    match name.and_then(|name| finder.find(&self.limiter, name)) {
-                        Some((limit, id)) => {
-                            asks.push(Request::new(limit, id, cost));
-                            Step::Ask
-                        }
-                        None => Step::NotFound,
-                    }
+        while gathered.asks.len().wrapping_add(gathered.said.len()) < most {
+            if let Some(name) = lines.next_plain(self.line_bytes_max) {
+                gathered.ask(finder.find(name), 1);
+                continue;
+            }
+            if lines.is_empty() {
+                return Stop::Dry;
+            }
+            match lines.next_of_any_kind(self.line_bytes_max) {
+                Some(Line::Get { name, cost }) => {
+                    gathered.ask(name.and_then(|name| finder.find(name)), cost);
                 }
-                Line::Quit => Step::Quit,
-                Line::Invalid => Step::Invalid,
-                Line::TooLong => Step::TooLong,
-            };
-            steps.push(step);
-            if step.is_last() {
-                return;
+                Some(Line::Invalid) => gathered.say(Said::Invalid),
+                Some(Line::TooLong) => {
+                    gathered.say(Said::Invalid);
+                    return Stop::Close;
+                }
+                Some(Line::Quit) => {
+                    gathered.say(Said::Bye);
+                    return Stop::Close;
+                }
+                None => return Stop::Dry,
             }
         }
+        Stop::Full
+    }
+}
+
+impl<'a> Gathered<'a> {
+    /// Asks for what was found under a name.
+    #[inline]
+    fn ask(&mut self, found: Option<(&'a str, &'a str)>, cost: u64) {
+        match found {
+            Some((limit, id)) => self.asks.push(Request::new(limit, id, cost)),
+            None => self.say(Said::NotFound),
+        }
+    }
+
+    #[inline(never)]
+    fn say(&mut self, said: Said) {
+        self.said.push((self.asks.len(), said));
     }
 }
 
 /// Finds out what a name stands for. Lines in a row often have the same name, or the same limit, and
 /// the limiter is faster where it is the same text in memory.
-#[derive(Default)]
-struct Finder<'a> {
-    names: Option<Names>,
+struct Finder<'a, 'l> {
+    names: Names<'l>,
     /// The last limit that was asked for with an id, and the same with the colon behind it; nothing
     /// if that could also begin the name of a bucket.
     limit: &'a str,
@@ -289,74 +335,94 @@ struct Finder<'a> {
     found: Option<(&'a str, &'a str)>,
 }
 
-impl<'a> Finder<'a> {
+impl<'a, 'l> Finder<'a, 'l> {
+    fn new(limiter: &'l Limiter) -> Self {
+        Self { names: limiter.names(), limit: "", prefix: "", name: "", found: None }
+    }
+
     #[inline]
-    fn find(&mut self, limiter: &Limiter, name: &'a str) -> Option<(&'a str, &'a str)> {
+    fn find(&mut self, name: &'a str) -> Option<(&'a str, &'a str)> {
         if !self.prefix.is_empty()
             && let Some(id) = name.strip_prefix(self.prefix)
         {
             return Some((self.limit, id));
         }
         if self.name != name {
-            (self.name, self.found) = (name, self.look_up(limiter, name));
+            (self.name, self.found) = (name, self.look_up(name));
         }
         self.found
     }
 
     /// The limit and the id that a name stands for: everybody's, or `LIMIT:ID`. A bucket has no ids.
-    fn look_up(&mut self, limiter: &Limiter, name: &'a str) -> Option<(&'a str, &'a str)> {
-        let names = self.names.get_or_insert_with(|| limiter.names());
-        if names.contains(name) {
+    #[inline(never)]
+    fn look_up(&mut self, name: &'a str) -> Option<(&'a str, &'a str)> {
+        let have_colons = self.names.have_colons();
+        let colon = scan::position(b':', name.as_bytes());
+        if (colon.is_none() || have_colons) && self.names.contains(name) {
             return Some((name, EVERYBODY));
         }
-        let (limit, id) = name.split_once(':')?;
-        let is_limit = names.named(limit).is_some_and(|named| !named.is_bucket());
+        let (limit, id) = name.split_at_checked(colon?)?;
+        let id = id.get(1..)?;
+        let is_limit = self.names.named(limit).is_some_and(|named| !named.is_bucket());
         if !is_limit {
             return None;
         }
         if self.limit != limit {
             self.limit = limit;
-            self.prefix = if names.have_colons() { "" } else { name.strip_suffix(id)? };
+            self.prefix = if have_colons { "" } else { name.strip_suffix(id)? };
         }
         Some((self.limit, id))
     }
 }
 
 impl Replies<'_> {
-    fn add<'m>(
-        &mut self,
-        steps: &[Step],
-        answers: impl Iterator<Item = Result<Decision, &'m Mistake>>,
-    ) {
-        let mut answers = answers;
-        let mut counts = Counts::default();
-        for step in steps {
+    /// Answers to asks, and what is said between them.
+    #[inline]
+    fn add(&mut self, said: &[(usize, Said)], decisions: impl Iterator<Item = Option<Decision>>) {
+        let (mut decisions, mut behind) = (decisions, 0_usize);
+        for (asks, said) in said {
+            self.tell(decisions.by_ref().take(asks.saturating_sub(behind)));
+            behind = *asks;
+            self.say(*said);
+        }
+        self.tell(decisions);
+    }
+
+    #[inline]
+    fn tell(&mut self, decisions: impl Iterator<Item = Option<Decision>>) {
+        let [mut allowed, mut denied, mut unknown] = [0_u64; 3];
+        for decision in decisions {
             // Each in its own place: a copy of known length is no call.
-            match step {
-                Step::Ask => match answers.next() {
-                    Some(Ok(Decision { allowed: true, .. })) => {
-                        counts.allowed = counts.allowed.saturating_add(1);
-                        self.out.extend_from_slice(ALLOWED);
-                    }
-                    Some(Ok(_) | Err(Mistake::CostAboveBurst { .. })) => {
-                        counts.denied = counts.denied.saturating_add(1);
-                        self.out.extend_from_slice(DENIED);
-                    }
-                    Some(Err(_)) | None => self.out.extend_from_slice(NOT_FOUND),
-                },
-                Step::NotFound => self.out.extend_from_slice(NOT_FOUND),
-                Step::Quit => self.out.extend_from_slice(BYE),
-                Step::Invalid | Step::TooLong => {
-                    counts.malformed = counts.malformed.saturating_add(1);
-                    self.out.extend_from_slice(INVALID);
+            match decision {
+                Some(Decision { allowed: true, .. }) => {
+                    allowed = allowed.wrapping_add(1);
+                    self.out.extend_from_slice(ALLOWED);
+                }
+                Some(_) => {
+                    denied = denied.wrapping_add(1);
+                    self.out.extend_from_slice(DENIED);
+                }
+                None => {
+                    unknown = unknown.wrapping_add(1);
+                    self.out.extend_from_slice(NOT_FOUND);
                 }
             }
         }
-        let understood = (steps.len() as u64).saturating_sub(counts.malformed);
-        self.counts.requests = self.counts.requests.saturating_add(understood);
-        self.counts.allowed = self.counts.allowed.saturating_add(counts.allowed);
-        self.counts.denied = self.counts.denied.saturating_add(counts.denied);
-        self.counts.malformed = self.counts.malformed.saturating_add(counts.malformed);
+        let counts = &mut *self.counts;
+        let all = allowed.wrapping_add(denied).wrapping_add(unknown);
+        counts.requests = counts.requests.saturating_add(all);
+        counts.allowed = counts.allowed.saturating_add(allowed);
+        counts.denied = counts.denied.saturating_add(denied);
+    }
+
+    fn say(&mut self, said: Said) {
+        let (text, counter) = match said {
+            Said::NotFound => (NOT_FOUND, &mut self.counts.requests),
+            Said::Bye => (BYE, &mut self.counts.requests),
+            Said::Invalid => (INVALID, &mut self.counts.malformed),
+        };
+        *counter = counter.saturating_add(1);
+        self.out.extend_from_slice(text);
     }
 
     fn refuse_length(&mut self) -> Flow {

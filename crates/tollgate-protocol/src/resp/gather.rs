@@ -225,7 +225,7 @@ pub(super) fn joined<'a>(words: &[&'a [u8]]) -> Result<Joined<'a>, &'static [u8]
 /// the same for everybody.
 pub(super) struct Terms<'a, 'l> {
     limiter: &'l Limiter,
-    names: Option<Names>,
+    names: Option<Names<'l>>,
     limit: &'a str,
     /// If it is the same for every id.
     burst: Option<u64>,

@@ -233,7 +233,7 @@ impl Door {
 }
 
 /// The limit that a resource is the name of.
-fn limit_of<'a>(names: Option<&Names>, resource: &'a [u8]) -> Option<&'a str> {
+fn limit_of<'a>(names: Option<&Names<'_>>, resource: &'a [u8]) -> Option<&'a str> {
     let names = names?;
     str::from_utf8(resource).ok().filter(|name| names.contains(name))
 }

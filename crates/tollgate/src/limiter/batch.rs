@@ -3,7 +3,7 @@
 use super::{Decision, Mistake, Request, cost_above_burst, mistake};
 use crate::algorithm::book::{Action, Gcra, RuleId};
 use crate::algorithm::gcra::{Outcome, Verdict};
-use crate::limits::resolver::Resolver;
+use crate::limits::resolver::{Resolver, Unresolved};
 use crate::store::Question;
 
 /// Room for a batch of asks, to be used again and again: after a few it no longer grows.
@@ -27,15 +27,18 @@ impl Batch {
     ) {
         self.questions.clear();
         self.mistakes.clear();
-        let (mut name, mut entry) = ("", resolver.entry(""));
+        let (mut name, mut entry) = ("", Err(Unresolved::Name));
         for (place, ask) in asks.iter().enumerate() {
-            // Asks of one batch are often for one limit, and then it is the same text in memory.
-            if !std::ptr::eq(name, ask.limit) {
-                (name, entry) = (ask.limit, resolver.entry(ask.limit));
-            }
             let (action, cost) = (action(place), ask.cost);
             let asked = match ask.carried {
-                None => entry.and_then(|entry| entry.question(ask.id, action, cost)),
+                None => {
+                    // Asks of one batch are often for one limit, and then it is the same text in
+                    // memory.
+                    if !std::ptr::eq(name, ask.limit) {
+                        (name, entry) = (ask.limit, resolver.entry(ask.limit));
+                    }
+                    entry.and_then(|entry| entry.question(ask.id, action, cost))
+                }
                 Some(carried) => resolver.keys().question(carried, ask.id, action, cost),
             };
             match asked {

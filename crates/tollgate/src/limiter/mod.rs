@@ -268,14 +268,7 @@ impl Limiter {
         action: impl Fn(usize) -> Action,
         now: Moment,
     ) -> Answers<'b> {
-        let resolver = self.core.resolver.load();
-        batch.resolve(&resolver, asks, action);
-        self.core.store.decide(&batch.questions, &mut batch.outcomes, now);
-        batch.blame_costs(&resolver, asks);
-        if let Some(witness) = &self.witness {
-            witness.decided(&Decided::new(&resolver, asks, &batch.questions, &batch.outcomes));
-        }
-        Answers { batch }
+        self.names().batch_with(batch, asks, action, now)
     }
 
     /// What applies to an id and why, and the arithmetic of what an ask of `cost` would be
@@ -328,8 +321,8 @@ impl Limiter {
     /// The names that can be asked for now. A reload waits for whoever holds them, so they are
     /// for looking up a few, not for keeping.
     #[inline]
-    pub fn names(&self) -> Names {
-        Names { resolver: self.core.resolver.load() }
+    pub fn names(&self) -> Names<'_> {
+        Names { limiter: self, resolver: self.core.resolver.load() }
     }
 
     /// How many buckets are in memory, and what was lost for want of it.
@@ -381,11 +374,32 @@ impl Limiter {
 }
 
 /// The names of a limiter, as of one moment.
-pub struct Names {
+pub struct Names<'l> {
+    limiter: &'l Limiter,
     resolver: Guard<Arc<InForce>>,
 }
 
-impl Names {
+impl Names<'_> {
+    /// What [`Wherever::batch_with`] says of buckets in memory, by the limits that are held here.
+    /// Who looked names up first need not take the limits twice.
+    #[inline]
+    pub fn batch_with<'b>(
+        &self,
+        batch: &'b mut Batch,
+        asks: &[Request<'_>],
+        action: impl Fn(usize) -> Action,
+        now: Moment,
+    ) -> Answers<'b> {
+        let Self { limiter, resolver } = self;
+        batch.resolve(resolver, asks, action);
+        limiter.core.store.decide(&batch.questions, &mut batch.outcomes, now);
+        batch.blame_costs(resolver, asks);
+        if let Some(witness) = &limiter.witness {
+            witness.decided(&Decided::new(resolver, asks, &batch.questions, &batch.outcomes));
+        }
+        Answers { batch }
+    }
+
     /// Whether there is a limit or bucket of this name.
     #[inline]
     pub fn contains(&self, name: &str) -> bool {

@@ -1,21 +1,16 @@
 //! Requests that the operator's limits answer: the resource is the name of a limit, the consumer
 //! the id.
 
-use std::cell::RefCell;
-
 use smallvec::SmallVec;
 use tollgate::algorithm::book::Action;
 use tollgate::algorithm::quota::{Ask, Outcome, Unit};
 use tollgate::limiter::{EVERYBODY, Wherever};
-use tollgate::{Batch, Decision, Moment, Request};
+use tollgate::{Decision, Moment, Request};
+
+use crate::spare;
 
 /// How many are usually answered at once.
 const USUAL: usize = 16;
-
-thread_local! {
-    /// One for each thread rather than each connection, of which there are many more.
-    static BATCH: RefCell<Batch> = RefCell::default();
-}
 
 /// Requests as if buckets were quotas, to be answered together.
 #[derive(Default)]
@@ -32,12 +27,14 @@ struct NamedAsk {
     ask: Ask,
     /// How much of the limiter is asked for it.
     requests: usize,
+    /// How many requests of other kinds came before it.
+    behind: usize,
 }
 
 impl<'a> NamedAsks<'a> {
-    /// Adds a request. Who it is not about, because the limit does not take such an id, has no
-    /// quota.
-    pub(super) fn push(&mut self, limit: &'a str, consumer: &'a [u8], ask: Ask) {
+    /// Adds a request that came behind so many others of other kinds. Who it is not about, because the
+    /// limit does not take such an id, has no quota.
+    pub(super) fn push(&mut self, limit: &'a str, consumer: &'a [u8], ask: Ask, behind: usize) {
         let id = match consumer {
             [] => Some(EVERYBODY),
             consumer => str::from_utf8(consumer).ok(),
@@ -61,38 +58,27 @@ impl<'a> NamedAsks<'a> {
             }
         }
         let requests = self.requests.len().saturating_sub(before);
-        self.asks.push(NamedAsk { ask, requests });
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.asks.is_empty()
+        self.asks.push(NamedAsk { ask, requests, behind });
     }
 
     /// Has all of them answered.
     pub(super) async fn settle(&mut self, limiter: Wherever<'_>, now: Moment) {
-        // Taken, not borrowed: while this one waits for its answers, others come.
-        let mut batch = BATCH.take();
+        let mut batch = spare::take();
         let action = |place: usize| self.actions.get(place).copied().unwrap_or(Action::CheckOnly);
         let answers = limiter.batch_with(&mut batch, &self.requests, action, now).await;
         let mut decisions = answers.decisions();
-        for NamedAsk { ask, requests } in &self.asks {
+        for NamedAsk { ask, requests, .. } in &self.asks {
             let own: SmallVec<[Option<Decision>; 2]> = decisions.by_ref().take(*requests).collect();
             self.outcomes.push(outcome(ask, &own));
         }
         drop(decisions);
-        BATCH.set(batch);
+        spare::put_back(batch);
     }
 
-    /// What each was answered, in order.
-    pub(super) fn answers(&self) -> impl Iterator<Item = (&Ask, &Outcome)> {
-        self.asks.iter().map(|named| &named.ask).zip(&self.outcomes)
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.asks.clear();
-        self.requests.clear();
-        self.actions.clear();
-        self.outcomes.clear();
+    /// What each was answered, in order, and behind how many others it came.
+    pub(super) fn answers(&self) -> impl Iterator<Item = (usize, &Ask, &Outcome)> {
+        let asks = self.asks.iter().zip(&self.outcomes);
+        asks.map(|(named, outcome)| (named.behind, &named.ask, outcome))
     }
 }
 

@@ -1,9 +1,9 @@
 //! A connection: requests in, one answer for each.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use futures_util::future::join;
-use smallvec::SmallVec;
 use tollgate::algorithm::quota::{Ask, Outcome, Quota};
 use tollgate::limiter::Names;
 use tollgate::store::Question;
@@ -78,37 +78,26 @@ impl StreamDoor for Door {
         counts: &mut Counts,
     ) -> Flow {
         let mut replies = Replies { now, out, counts };
-        let mut head = std::mem::take(&mut session.partial);
-        let before = head.len();
+        let partial = &mut session.partial;
+        let before = partial.len();
+        let (mut first, mut rest) = (None, bytes);
         if before > 0 {
             // A request that has begun is complete within so many bytes.
             let missing = FRAME_BYTES_MAX.saturating_sub(before);
-            head.extend_from_slice(bytes.get(..missing).unwrap_or(bytes));
+            partial.extend_from_slice(bytes.get(..missing).unwrap_or(bytes));
+            let Some((request, behind)) = codec::parse(partial) else { return Flow::Open };
+            let used = partial.len().saturating_sub(behind.len()).saturating_sub(before);
+            (first, rest) = (Some(request), bytes.get(used..).unwrap_or_default());
         }
-        let (first, mut rest) = match codec::parse(&head) {
-            Some((request, behind)) => {
-                let used = head.len().saturating_sub(behind.len()).saturating_sub(before);
-                (Some(request), bytes.get(used..).unwrap_or_default())
-            }
-            None if before > 0 => {
-                session.partial = head;
-                return Flow::Open;
-            }
-            None => (None, bytes),
-        };
-        let complete = std::iter::from_fn(|| {
-            let request;
-            (request, rest) = codec::parse(rest)?;
-            Some(request)
-        });
-        self.answer(first.into_iter().chain(complete), &mut replies).await;
-        head.clear();
-        session.partial = head;
+        let mut requests = Requests { first, rest };
+        self.answer(&mut requests, &mut replies).await;
+        // What is left of it, without what else `requests` borrows.
+        let used = rest.len().saturating_sub(requests.rest.len());
+        let rest = rest.get(used..).unwrap_or_default();
+        partial.clear();
         match rest {
             [] => {}
-            [opcode, ..] if codec::is_opcode(*opcode) => {
-                session.partial.extend_from_slice(rest);
-            }
+            [opcode, ..] if codec::is_opcode(*opcode) => partial.extend_from_slice(rest),
             // Clients send it behind a request when an id is longer than its length can say.
             // They wait for one answer then, so that a second would be taken for the next one.
             garbage => return self.discard(garbage.len() == bytes.len(), &mut replies),
@@ -135,89 +124,110 @@ struct Replies<'a> {
     counts: &'a mut Counts,
 }
 
-/// Requests that are decided at once.
-#[derive(Default)]
-struct Asked<'a> {
-    /// Who answers each, in order.
-    order: SmallVec<[By; BATCH_REQUESTS]>,
-    questions: SmallVec<[Question<Quota>; BATCH_REQUESTS]>,
-    /// What their quotas are called, where others need to know.
-    names: BucketNames,
-    named: NamedAsks<'a>,
+thread_local! {
+    /// One for each thread rather than each connection, of which there are many more. Boxed, because
+    /// it is moved in and out all the time.
+    static ROOM: Cell<Option<Box<Room>>> = const { Cell::new(None) };
 }
 
-/// Who answers a request.
-#[derive(Clone, Copy)]
-enum By {
-    Quota,
-    /// The limiter.
-    Named,
+/// Room for requests that are decided at once, to be used again and again.
+#[derive(Default)]
+struct Room {
+    questions: Vec<Question<Quota>>,
+    /// What their quotas are called, where others need to know.
+    names: BucketNames,
+    outcomes: Vec<Outcome>,
+}
+
+/// Why no more requests are gathered before these are answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// There are enough.
+    Full,
+    /// No other is complete.
+    Dry,
+}
+
+/// The requests of one read, of which the first may have begun before it.
+struct Requests<'a> {
+    first: Option<Request<'a>>,
+    rest: &'a [u8],
+}
+
+impl<'a> Requests<'a> {
+    #[inline]
+    fn next(&mut self) -> Option<Request<'a>> {
+        self.first.take().or_else(|| {
+            let (request, rest) = codec::parse(self.rest)?;
+            self.rest = rest;
+            Some(request)
+        })
+    }
 }
 
 impl Door {
-    async fn answer<'a>(
-        &self,
-        requests: impl Iterator<Item = Request<'a>>,
-        replies: &mut Replies<'_>,
-    ) {
-        let mut requests = requests;
-        let mut asked = Asked::default();
+    async fn answer(&self, requests: &mut Requests<'_>, replies: &mut Replies<'_>) {
+        let waits = self.waits();
         loop {
-            self.gather(&mut requests, &mut asked);
-            if asked.order.is_empty() {
+            // Taken, not borrowed: while this one waits for its answers, others come.
+            let mut room = ROOM.take().unwrap_or_default();
+            let mut named = None;
+            let stop = self.gather(requests, &mut room, &mut named);
+            let Room { questions, names, outcomes } = &mut *room;
+            outcomes.resize(questions.len(), Outcome::default());
+            match named {
+                None if waits => {
+                    self.quotas.decide_wherever(questions, names, outcomes, replies.now).await;
+                    replies.add_all(questions, outcomes);
+                }
+                None => {
+                    self.quotas.decide(questions, outcomes, replies.now);
+                    replies.add_all(questions, outcomes);
+                }
+                // Quotas and named limits have nothing in common, so both are asked at once.
+                Some(mut named) => {
+                    let quotas =
+                        self.quotas.decide_wherever(questions, names, outcomes, replies.now);
+                    join(quotas, named.settle(self.limiter.wherever(), replies.now)).await;
+                    replies.add_mixed(questions, outcomes, &named);
+                }
+            }
+            ROOM.set(Some(room));
+            if stop == Stop::Dry {
                 return;
             }
-            self.decide(&mut asked, replies).await;
         }
     }
 
     /// Reads up to a batch of requests.
-    fn gather<'a>(&self, requests: &mut impl Iterator<Item = Request<'a>>, asked: &mut Asked<'a>) {
+    fn gather<'a>(
+        &self,
+        requests: &mut Requests<'a>,
+        room: &mut Room,
+        named: &mut Option<NamedAsks<'a>>,
+    ) -> Stop {
         let waits = self.waits();
         let most = if waits { TRIP_REQUESTS } else { BATCH_REQUESTS };
-        let names = self.options.named_limits.then(|| self.limiter.names());
-        for Request { ask, consumer, resource } in requests.take(most) {
-            if let Some(limit) = limit_of(names.as_ref(), resource) {
-                asked.order.push(By::Named);
-                asked.named.push(limit, consumer, ask);
+        let limits = self.options.named_limits.then(|| self.limiter.names());
+        let Room { questions, names, .. } = room;
+        questions.clear();
+        names.clear();
+        for _ in 0..most {
+            let Some(Request { ask, consumer, resource }) = requests.next() else {
+                return Stop::Dry;
+            };
+            if let Some(limit) = limit_of(limits.as_ref(), resource) {
+                let named = named.get_or_insert_default();
+                named.push(limit, consumer, ask, questions.len());
                 continue;
             }
             let key = [consumer, resource];
-            asked.order.push(By::Quota);
-            asked.questions.push(self.quotas.question(&key, ask));
+            questions.push(self.quotas.question(&key, ask));
             if waits {
-                asked.names.push_parts(&key);
+                names.push_parts(&key);
             }
         }
-    }
-
-    /// Answers the requests, and forgets them. Quotas and named limits have nothing in common, so
-    /// both are asked at once.
-    async fn decide(&self, asked: &mut Asked<'_>, replies: &mut Replies<'_>) {
-        let Asked { order, questions, names, named } = asked;
-        let mut outcomes: SmallVec<[Outcome; BATCH_REQUESTS]> = SmallVec::new();
-        outcomes.resize(questions.len(), Outcome::default());
-        let quotas = self.quotas.decide_wherever(questions, names, &mut outcomes, replies.now);
-        if named.is_empty() {
-            quotas.await;
-        } else {
-            join(quotas, named.settle(self.limiter.wherever(), replies.now)).await;
-        }
-        let mut quotas = questions.iter().zip(&outcomes).map(|(it, outcome)| (&it.ask, outcome));
-        let mut named_answers = named.answers();
-        for by in order.drain(..) {
-            let answer = match by {
-                By::Quota => quotas.next(),
-                By::Named => named_answers.next(),
-            };
-            if let Some((ask, outcome)) = answer {
-                replies.add(ask, outcome);
-            }
-        }
-        drop(named_answers);
-        questions.clear();
-        names.clear();
-        named.clear();
+        if requests.rest.is_empty() { Stop::Dry } else { Stop::Full }
     }
 
     fn discard(&self, is_whole_read: bool, replies: &mut Replies<'_>) -> Flow {
@@ -239,6 +249,34 @@ fn limit_of<'a>(names: Option<&Names<'_>>, resource: &'a [u8]) -> Option<&'a str
 }
 
 impl Replies<'_> {
+    #[inline]
+    fn add_all(&mut self, questions: &[Question<Quota>], outcomes: &[Outcome]) {
+        for (question, outcome) in questions.iter().zip(outcomes) {
+            self.add(&question.ask, outcome);
+        }
+    }
+
+    /// The answers of both kinds, in the order of the requests.
+    fn add_mixed(
+        &mut self,
+        questions: &[Question<Quota>],
+        outcomes: &[Outcome],
+        named: &NamedAsks<'_>,
+    ) {
+        let mut quotas = questions.iter().zip(outcomes);
+        let mut told = 0_usize;
+        for (behind, ask, outcome) in named.answers() {
+            for (question, outcome) in quotas.by_ref().take(behind.saturating_sub(told)) {
+                self.add(&question.ask, outcome);
+            }
+            told = behind;
+            self.add(ask, outcome);
+        }
+        for (question, outcome) in quotas {
+            self.add(&question.ask, outcome);
+        }
+    }
+
     #[inline]
     fn add(&mut self, ask: &Ask, outcome: &Outcome) {
         codec::write(ask, outcome, self.out);

@@ -1,9 +1,11 @@
 //! From bytes to requests: arrays of bulk strings, and plain lines of words.
 
-use std::ops::Deref;
+use smallvec::SmallVec;
 
 /// How many words a request can have.
 pub const ARGUMENTS_MAX: usize = 64;
+/// How many most have, at most.
+const USUAL_ARGUMENTS: usize = 8;
 /// How many bytes a request can have.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// How many words a request can have whose sender has to show a token first.
@@ -21,34 +23,8 @@ const SHORT_AT_MAX: usize = REQUEST_BYTES_MAX - 128;
 const DIGITS_SAFE: usize = 18;
 const CRLF: &[u8] = b"\r\n";
 
-/// The words of a request. There is room for as many as it can have, so it never grows.
-pub(super) struct Words<'a> {
-    room: [&'a [u8]; ARGUMENTS_MAX],
-    count: usize,
-}
-
-impl<'a> Words<'a> {
-    pub(super) const fn new() -> Self {
-        Self { room: [&[]; ARGUMENTS_MAX], count: 0 }
-    }
-
-    #[inline]
-    fn push(&mut self, word: &'a [u8]) {
-        if let Some(place) = self.room.get_mut(self.count) {
-            *place = word;
-            self.count = self.count.wrapping_add(1);
-        }
-    }
-}
-
-impl<'a> Deref for Words<'a> {
-    type Target = [&'a [u8]];
-
-    #[inline]
-    fn deref(&self) -> &Self::Target {
-        self.room.get(..self.count).unwrap_or_default()
-    }
-}
+/// The words of a request. There is room for those of most.
+pub(super) type Words<'a> = SmallVec<[&'a [u8]; USUAL_ARGUMENTS]>;
 
 /// How much a client may send in one request.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +95,7 @@ pub(super) fn parse<'a>(
     bounds: &Bounds,
     words: &mut Words<'a>,
 ) -> Result<Option<usize>, Fault> {
-    words.count = 0;
+    words.clear();
     match bytes.first() {
         None => Ok(None),
         Some(b'*') => parse_array(bytes, bounds, words),
@@ -133,24 +109,26 @@ fn parse_array<'a>(
     bounds: &Bounds,
     words: &mut Words<'a>,
 ) -> Result<Option<usize>, Fault> {
-    let Some((count, mut at)) = count(bytes, bounds)? else { return Ok(None) };
+    let Some((count, start)) = count(bytes, bounds)? else { return Ok(None) };
+    let mut rest = bytes.get(start..).unwrap_or_default();
+    let at = |rest: &[u8]| bytes.len().wrapping_sub(rest.len());
     for _ in 0..count {
-        if let Some((word, rest)) = short_bulk(bytes.get(at..).unwrap_or_default())
-            && at < SHORT_AT_MAX
+        if let Some((word, behind)) = short_bulk(rest)
+            && at(rest) < SHORT_AT_MAX
         {
             words.push(word);
-            at = bytes.len().wrapping_sub(rest.len());
+            rest = behind;
             continue;
         }
-        match bulk(bytes, at, bounds)? {
+        match bulk(bytes, at(rest), bounds)? {
             Bulk::Whole { word, end } => {
                 words.push(word);
-                at = end;
+                rest = bytes.get(end..).unwrap_or_default();
             }
             Bulk::Part(_) => return Ok(None),
         }
     }
-    Ok(Some(at))
+    Ok(Some(at(rest)))
 }
 
 /// A bulk string of up to 99 bytes, as most are, and what follows it. Nobody is refused so few. What
@@ -219,7 +197,7 @@ enum Missing {
 }
 
 /// The bulk string that begins at `at`.
-#[inline]
+#[inline(never)]
 fn bulk<'a>(bytes: &'a [u8], at: usize, bounds: &Bounds) -> Result<Bulk<'a>, Fault> {
     let rest = bytes.get(at..).unwrap_or_default();
     match rest.first() {

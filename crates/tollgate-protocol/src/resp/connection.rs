@@ -5,6 +5,7 @@ use super::carried::KnownRule;
 use super::codec::{self, Bounds};
 use super::command::{self, Verb};
 use super::reply::{self, Protocol};
+use super::shape::Shape;
 use crate::Flow;
 
 /// The Redis whose clients are at home here.
@@ -32,6 +33,7 @@ pub(super) struct Client {
     pub(super) pass: Option<Pass>,
     /// The rule that its last ask brought along.
     pub(super) rule: Option<KnownRule>,
+    pub(super) shape: Shape,
 }
 
 /// The words of a request, its client, and where the reply goes.

@@ -39,7 +39,7 @@ pub fn fuzz_one(data: &[u8]) {
 }
 
 #[expect(clippy::expect_used, reason = "what cannot be made cannot be fuzzed")]
-fn door(has_tokens: bool) -> Door {
+pub(super) fn door(has_tokens: bool) -> Door {
     let limits = Limits::parse(&LIMITS, None).expect("the limits are right");
     let limiter = Limiter::with_secret(limits, MEMORY_MIN, Secret::new(1, 2));
     let limiter = Arc::new(limiter.expect("there is memory"));

@@ -6,7 +6,7 @@ use tollgate::limiter::{Names, TRANSACTION_ASKS_MAX};
 use tollgate::{Limiter, Request};
 
 use super::carried::{Asked, KnownRule, any_rule};
-use super::codec::{self, integer};
+use super::codec::integer;
 use super::connection::NO_INTEGER;
 use super::reply;
 use crate::scan;
@@ -29,25 +29,24 @@ const TRIPLES: &[u8] = b"ERR a transaction has a limit, an id and a cost for eac
 #[derive(Default)]
 pub(super) struct Gathered<'a> {
     pub(super) asks: SmallVec<[Request<'a>; BATCH_ASKS]>,
-    /// What is wanted of each ask.
-    pub(super) actions: SmallVec<[Action; BATCH_ASKS]>,
+    /// What is wanted of each ask, up to the last that does not just spend.
+    actions: SmallVec<[Action; BATCH_ASKS]>,
     /// Where the replies come from, in order.
     pub(super) steps: SmallVec<[Step; BATCH_ASKS]>,
+    /// How many they are.
+    replies: usize,
     pub(super) said: Vec<u8>,
 }
 
-/// Where a reply comes from.
+/// Where replies come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// It was said already, in so many bytes.
     Said(usize),
+    /// So many from the next answers.
+    Spend { burst: u64, times: usize },
     /// From the next answer.
-    Spend {
-        burst: u64,
-    },
-    Refund {
-        burst: u64,
-    },
+    Refund { burst: u64 },
     /// From the next two: what was there, and that it is there no longer.
     Reset,
 }
@@ -57,20 +56,33 @@ impl<'a> Gathered<'a> {
         self.asks.clear();
         self.actions.clear();
         self.steps.clear();
+        self.replies = 0;
         self.said.clear();
     }
 
     /// Whether it is time to decide.
     #[inline]
     pub(super) fn is_full(&self, asks_max: usize) -> bool {
-        self.steps.len() >= asks_max || self.said.len() >= SAID_BYTES
+        self.replies >= asks_max || self.said.len() >= SAID_BYTES
+    }
+
+    /// How many more replies there is room for.
+    #[inline]
+    pub(super) fn room(&self, asks_max: usize) -> usize {
+        asks_max.saturating_sub(self.replies)
+    }
+
+    /// What is wanted of an ask, by its place.
+    #[inline]
+    pub(super) fn action(&self, place: usize) -> Action {
+        self.actions.get(place).copied().unwrap_or(Action::CheckAndSpend)
     }
 
     /// Says something at once, in its turn.
     pub(super) fn say(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.said.len();
         write(&mut self.said);
-        self.steps.push(Step::Said(self.said.len().saturating_sub(before)));
+        self.step(Step::Said(self.said.len().saturating_sub(before)), 1);
     }
 
     pub(super) fn refuse(&mut self, why: &[u8]) {
@@ -133,20 +145,19 @@ impl<'a> Gathered<'a> {
         if cost < 0 {
             // More than it holds is never missing.
             self.push(ask(tokens.min(burst)), Action::Refund);
-            self.steps.push(Step::Refund { burst });
+            self.step(Step::Refund { burst }, 1);
         } else {
-            self.push(ask(tokens), Action::CheckAndSpend);
-            self.steps.push(Step::Spend { burst });
+            self.asks.push(ask(tokens));
+            self.step(Step::Spend { burst, times: 1 }, 1);
         }
     }
 
-    /// Asks the same for somebody else.
-    #[inline]
-    pub(super) fn again(&mut self, alike: &Alike<'a>, id: &'a str) {
-        let mut ask = alike.ask;
-        ask.id = id;
-        self.push(ask, Action::CheckAndSpend);
-        self.steps.push(Step::Spend { burst: alike.burst });
+    /// What the last ask spends, and how much its bucket holds, if that is what was asked last.
+    pub(super) fn last_spend(&self) -> Option<(u64, u64)> {
+        match (self.asks.last(), self.steps.last()) {
+            (Some(ask), Some(Step::Spend { burst, .. })) => Some((ask.cost, *burst)),
+            _ => None,
+        }
     }
 
     /// `THROTTLE.RESET limit id`
@@ -162,48 +173,20 @@ impl<'a> Gathered<'a> {
     pub(super) fn reset(&mut self, ask: Request<'a>) {
         self.push(ask, Action::CheckOnly);
         self.push(ask, Action::Reset);
-        self.steps.push(Step::Reset);
+        self.step(Step::Reset, 1);
     }
 
-    #[inline]
     fn push(&mut self, ask: Request<'a>, action: Action) {
+        self.actions.resize(self.asks.len(), Action::CheckAndSpend);
         self.asks.push(ask);
         self.actions.push(action);
     }
-}
 
-/// An ask as it was sent, but for whom it is. Clients that send many at once send the next like the
-/// last, and comparing takes half of what reading all its words does.
-pub(super) struct Alike<'a> {
-    /// What stands before the word that says whom it is for, and behind it.
-    before: &'a [u8],
-    behind: &'a [u8],
-    ask: Request<'a>,
-    burst: u64,
-}
-
-impl<'a> Alike<'a> {
-    /// To `request`, which asks for `words[place]`, if it is the last ask that was gathered.
-    pub(super) fn to(
-        request: &'a [u8],
-        words: &[&'a [u8]],
-        place: usize,
-        gathered: &Gathered<'a>,
-    ) -> Option<Self> {
-        let (Some(Step::Spend { burst }), Some(ask), Some(b'*')) =
-            (gathered.steps.last(), gathered.asks.last(), request.first())
-        else {
-            return None;
-        };
-        let (before, behind) = codec::around(request, words, place)?;
-        Some(Self { before, behind, ask: *ask, burst: *burst })
-    }
-
-    /// Whom the first request of `rest` is for, if it is like this one, and what follows it.
+    /// Adds where the next replies come from, which are so many.
     #[inline]
-    pub(super) fn next(&self, rest: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
-        let (word, rest) = codec::short_bulk(rest.strip_prefix(self.before)?)?;
-        Some((word, rest.strip_prefix(self.behind)?))
+    pub(super) fn step(&mut self, step: Step, replies: usize) {
+        self.steps.push(step);
+        self.replies = self.replies.wrapping_add(replies);
     }
 }
 
@@ -225,7 +208,7 @@ pub(super) fn joined<'a>(words: &[&'a [u8]]) -> Result<Joined<'a>, &'static [u8]
 /// the same for everybody.
 pub(super) struct Terms<'a, 'l> {
     limiter: &'l Limiter,
-    names: Option<Names<'l>>,
+    pub(super) names: Names<'l>,
     limit: &'a str,
     /// If it is the same for every id.
     burst: Option<u64>,
@@ -233,18 +216,25 @@ pub(super) struct Terms<'a, 'l> {
 
 impl<'a, 'l> Terms<'a, 'l> {
     pub(super) fn new(limiter: &'l Limiter) -> Self {
-        Self { limiter, names: None, limit: "", burst: None }
+        // The limiter says that there is no limit without a name.
+        Self { limiter, names: limiter.names(), limit: "", burst: Some(0) }
     }
 
     /// The name of the limit, and how much a bucket of it holds. Names that are the same are then
     /// the same text in memory, which is faster for the limiter.
     #[inline]
     pub(super) fn find(&mut self, limit: &'a str, id: &str) -> (&'a str, u64) {
-        if self.limit != limit || self.names.is_none() {
+        let for_all = self.for_all(limit);
+        for_all.unwrap_or_else(|| (self.limit, self.burst_of(id)))
+    }
+
+    /// The same, if it holds the same for every id.
+    #[inline]
+    pub(super) fn for_all(&mut self, limit: &'a str) -> Option<(&'a str, u64)> {
+        if self.limit != limit {
             self.look_up(limit);
         }
-        let burst = self.burst.unwrap_or_else(|| self.burst_of(id));
-        (self.limit, burst)
+        self.burst.map(|burst| (self.limit, burst))
     }
 
     /// Whether a bucket of the last limit holds the same for every id.
@@ -253,9 +243,8 @@ impl<'a, 'l> Terms<'a, 'l> {
     }
 
     fn look_up(&mut self, limit: &'a str) {
-        let names = self.names.get_or_insert_with(|| self.limiter.names());
         self.limit = limit;
-        self.burst = match names.named(limit) {
+        self.burst = match self.names.named(limit) {
             Some(it) if !it.overrides().is_empty() => None,
             Some(it) => it.default().map(|default| default.limit.burst()),
             // The limiter says that there is none.

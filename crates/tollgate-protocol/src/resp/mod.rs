@@ -10,8 +10,11 @@ mod connection;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzz;
 mod gather;
+mod replies;
 mod reply;
+mod requests;
 mod session;
+mod shape;
 #[cfg(test)]
 mod tests;
 

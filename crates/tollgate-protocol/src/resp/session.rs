@@ -1,21 +1,21 @@
 //! A connection: requests in, one reply for each.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::algorithm::book::Action;
-use tollgate::limiter::Answers;
-use tollgate::{Batch, Limiter, Moment};
+use tollgate::{Limiter, Moment};
 
 use super::access::Gatekeeper;
-use super::carried;
-use super::codec::{self, Fault, REQUEST_BYTES_MAX, Scan, Words};
+use super::carried::{self, KnownRule};
+use super::codec::{Fault, REQUEST_BYTES_MAX, Scan, Words};
 use super::command::{Command, Verb};
 use super::connection::{Client, Talk};
-use super::gather::{Alike, BATCH_ASKS, Gathered, SAID_BYTES, Step, TRIP_ASKS, Terms, joined};
-use super::reply::{self, ERROR_BYTES_MAX, Retry};
-use crate::{Counts, Flow, StreamDoor, scan};
+use super::gather::{BATCH_ASKS, Gathered, SAID_BYTES, TRIP_ASKS, Terms, joined};
+use super::replies::Replies;
+use super::reply::{self, ERROR_BYTES_MAX};
+use super::requests::Requests;
+use super::shape::Asked;
+use crate::{Counts, Flow, StreamDoor, scan, spare};
 
 /// How many bytes a door replies before it wants them written, unless it is told otherwise.
 const REPLY_BYTES: usize = 64 << 10;
@@ -23,11 +23,6 @@ const REPLY_BYTES: usize = 64 << 10;
 const PARTIAL_BYTES_KEPT: usize = 4 << 10;
 /// How much of a word is repeated to who sent it.
 const SHOWN_BYTES: usize = 128;
-
-thread_local! {
-    /// One for each thread rather than each connection, of which there are many more.
-    static BATCH: RefCell<Batch> = RefCell::default();
-}
 
 /// Answers the commands of Redis clients from the limits of a limiter.
 pub struct Door {
@@ -100,40 +95,39 @@ impl StreamDoor for Door {
         out: &mut Vec<u8>,
         counts: &mut Counts,
     ) -> Flow {
-        self.greet(&mut session.client);
+        let Session { partial, scan, backlog, client } = session;
+        self.greet(client);
         let mut replies = Replies { now, out, counts };
-        let mut backlog = std::mem::take(&mut session.backlog);
+        let mut before;
         let mut rest = bytes;
         if !backlog.is_empty() {
-            backlog.extend_from_slice(bytes);
-            rest = &backlog;
+            before = std::mem::take(backlog);
+            before.extend_from_slice(bytes);
+            rest = &before;
         }
-        let mut head = std::mem::take(&mut session.partial);
-        if !head.is_empty() {
-            let bounds = session.client.bounds(self.keeper());
-            match session.scan.fill(&mut head, &mut rest, bounds) {
+        if !partial.is_empty() {
+            match scan.fill(partial, &mut rest, client.bounds(self.keeper())) {
                 Ok(true) => {}
-                Ok(false) => {
-                    session.partial = head;
-                    return Flow::Open;
-                }
+                Ok(false) => return Flow::Open,
                 Err(fault) => return replies.break_off(fault),
             }
         }
-        let mut requests = Requests { head: &head, rest, text: scan::text(rest) };
-        let flow = self.answer(&mut requests, &mut session.client, &mut replies).await;
+        let mut requests = Requests { head: partial, rest, text: scan::text(rest) };
+        let flow = self.answer(&mut requests, client, &mut replies).await;
         // What is left of it, without what else `requests` borrows.
         let used = rest.len().saturating_sub(requests.rest.len());
         let rest = rest.get(used..).unwrap_or_default();
-        head.clear();
-        head.shrink_to(PARTIAL_BYTES_KEPT);
-        session.scan = Scan::default();
+        if !partial.is_empty() {
+            partial.clear();
+            partial.shrink_to(PARTIAL_BYTES_KEPT);
+            *scan = Scan::default();
+        }
         match flow {
-            Flow::Open => head.extend_from_slice(rest),
-            Flow::Again => session.backlog = rest.to_vec(),
+            _ if rest.is_empty() => {}
+            Flow::Open => partial.extend_from_slice(rest),
+            Flow::Again => *backlog = rest.to_vec(),
             Flow::Close => {}
         }
-        session.partial = head;
         flow
     }
 
@@ -148,47 +142,6 @@ impl StreamDoor for Door {
         let is_partial = session.held_bytes() > 0;
         *session = Session::default();
         counts.malformed = counts.malformed.saturating_add(u64::from(is_partial));
-    }
-}
-
-/// The requests of one read, of which the first may have begun before it.
-struct Requests<'a> {
-    /// The whole of the first; empty if it began with this read.
-    head: &'a [u8],
-    rest: &'a [u8],
-    /// What of the rest is text, up to the first byte that is not; also of what was read since.
-    text: &'a str,
-}
-
-impl<'a> Requests<'a> {
-    /// Reads the words of the next request. Returns whether there is one.
-    #[inline]
-    fn next(&mut self, bounds: &codec::Bounds, words: &mut Words<'a>) -> Result<bool, Fault> {
-        if !self.head.is_empty() {
-            let head = std::mem::take(&mut self.head);
-            return codec::parse(head, bounds, words).map(|used| used.is_some());
-        }
-        let Some(used) = codec::parse(self.rest, bounds, words)? else { return Ok(false) };
-        self.rest = self.rest.get(used..).unwrap_or_default();
-        Ok(true)
-    }
-}
-
-impl<'a> Requests<'a> {
-    /// Asks what the next request asks, if it is alike. Returns whether it is.
-    #[inline]
-    fn repeat(&mut self, alike: &Alike<'a>, gathered: &mut Gathered<'a>) -> bool {
-        let Some((word, rest)) = alike.next(self.rest) else { return false };
-        let Some(id) = carried::plain(word, self.text) else { return false };
-        gathered.again(alike, id);
-        self.rest = rest;
-        true
-    }
-
-    /// What was read of the rest since it was `before`; nothing where nothing follows it.
-    fn since(&self, before: &'a [u8]) -> &'a [u8] {
-        let read = before.len().saturating_sub(self.rest.len());
-        before.get(..read).filter(|_| !self.rest.is_empty()).unwrap_or_default()
     }
 }
 
@@ -234,13 +187,30 @@ impl Door {
         let mut words = Words::new();
         let mut gathered = Gathered::default();
         loop {
-            let stop = self.gather(requests, client, &mut words, &mut gathered, replies.counts);
-            self.decide(&mut gathered, replies).await;
+            let mut terms = Terms::new(&self.limiter);
+            let stop = self.gather(
+                requests,
+                client,
+                &mut terms,
+                &mut words,
+                &mut gathered,
+                replies.counts,
+            );
+            if gathered.asks.is_empty() {
+                replies.out.extend_from_slice(&gathered.said);
+            } else if self.waits() {
+                // A reload waits for who holds the names. Boxed, like all that is seldom: others need
+                // no room for it.
+                drop(terms);
+                Box::pin(self.decide(&gathered, replies)).await;
+            } else {
+                replies.decide(&gathered, &terms.names);
+            }
             match stop {
                 Stop::Full => {}
                 Stop::Dry => return Flow::Open,
                 Stop::Transaction => self.transact(&words, replies).await,
-                Stop::Key(verb) => self.write_out(verb, &words, client, replies).await,
+                Stop::Key(verb) => Box::pin(self.write_out(verb, &words, client, replies)).await,
                 Stop::Close => return Flow::Close,
                 Stop::Fault(fault) => return replies.break_off(fault),
             }
@@ -248,6 +218,7 @@ impl Door {
             if written >= self.reply_bytes && !requests.rest.is_empty() {
                 return Flow::Again;
             }
+            gathered.clear();
         }
     }
 
@@ -256,67 +227,95 @@ impl Door {
         &self,
         requests: &mut Requests<'a>,
         client: &mut Client,
+        terms: &mut Terms<'a, '_>,
         words: &mut Words<'a>,
         gathered: &mut Gathered<'a>,
         counts: &mut Counts,
     ) -> Stop {
         let asks_max = if self.waits() { TRIP_ASKS } else { BATCH_ASKS };
-        let mut terms = Terms::new(&self.limiter);
-        let mut alike = None;
         while !gathered.is_full(asks_max) {
-            if alike.as_ref().is_some_and(|alike| requests.repeat(alike, gathered)) {
-                counts.requests = counts.requests.saturating_add(1);
+            if requests.is_empty() {
+                return Stop::Dry;
+            }
+            if client.refusal(Verb::Throttle, self.keeper()).is_none()
+                && let Some(times) = requests.repeat(&client.shape, terms, gathered, asks_max)
+            {
+                counts.requests = counts.requests.saturating_add(times as u64);
                 continue;
             }
-            let before = requests.rest;
-            alike = None;
-            match requests.next(client.bounds(self.keeper()), words) {
-                Ok(true) => {}
-                Ok(false) => return Stop::Dry,
-                Err(fault) => return Stop::Fault(fault),
-            }
-            let Some((name, arguments)) = words.split_first() else {
-                counts.ignored = counts.ignored.saturating_add(1);
-                continue;
-            };
-            let command = match understood(name, arguments, client, self.keeper(), counts) {
-                Ok(command) => command,
-                Err(Misunderstood::Stranger) => return Stop::Close,
-                Err(Misunderstood::Refused(parts)) => {
-                    gathered.say(|out| reply::error(&parts, out));
-                    continue;
-                }
-            };
-            match command.verb {
-                Verb::ClThrottle | Verb::ClReset => {
-                    let Some((key, terms)) = arguments.split_first() else { continue };
-                    let Some(key) = carried::plain(key, requests.text) else {
-                        return Stop::Key(command.verb);
-                    };
-                    self.gather_carried(command.verb, key, terms, client, gathered);
-                    alike = Alike::to(requests.since(before), words, 1, gathered);
-                }
-                Verb::Throttle => {
-                    gathered.throttle(&mut terms, arguments, requests.text);
-                    if terms.are_for_all() {
-                        alike = Alike::to(requests.since(before), words, 2, gathered);
-                    }
-                }
-                Verb::ThrottleReset => gathered.throttle_reset(arguments),
-                Verb::ThrottleTransaction => return Stop::Transaction,
-                verb => {
-                    let keeper = self.keeper();
-                    let mut flow = Flow::Open;
-                    gathered.say(|out| {
-                        flow = Talk { client, keeper, words: arguments, out }.answer(verb);
-                    });
-                    if flow == Flow::Close {
-                        return Stop::Close;
-                    }
-                }
+            if let Some(stop) = self.gather_one(requests, client, terms, words, gathered, counts) {
+                return stop;
             }
         }
         Stop::Full
+    }
+
+    /// Reads a request word by word. Out of line, so that those that need not be take the registers.
+    #[inline(never)]
+    fn gather_one<'a>(
+        &self,
+        requests: &mut Requests<'a>,
+        client: &mut Client,
+        terms: &mut Terms<'a, '_>,
+        words: &mut Words<'a>,
+        gathered: &mut Gathered<'a>,
+        counts: &mut Counts,
+    ) -> Option<Stop> {
+        let before = requests.rest;
+        match requests.next(client.bounds(self.keeper()), words) {
+            Ok(true) => {}
+            Ok(false) => return Some(Stop::Dry),
+            Err(fault) => return Some(Stop::Fault(fault)),
+        }
+        let Some((name, arguments)) = words.split_first() else {
+            counts.ignored = counts.ignored.saturating_add(1);
+            return None;
+        };
+        let command = match understood(name, arguments, client, self.keeper(), counts) {
+            Ok(command) => command,
+            Err(Misunderstood::Stranger) => return Some(Stop::Close),
+            Err(Misunderstood::Refused(parts)) => {
+                gathered.say(|out| reply::error(&parts, out));
+                return None;
+            }
+        };
+        match command.verb {
+            Verb::ClThrottle | Verb::ClReset => {
+                let (key, words) = arguments.split_first()?;
+                let Some(key) = carried::plain(key, requests.text) else {
+                    return Some(Stop::Key(command.verb));
+                };
+                self.gather_carried(command.verb, key, words, client, gathered);
+            }
+            Verb::Throttle => gathered.throttle(terms, arguments, requests.text),
+            Verb::ThrottleTransaction => return Some(Stop::Transaction),
+            verb => {
+                let flow = self.talk(verb, arguments, client, gathered);
+                return (flow == Flow::Close).then_some(Stop::Close);
+            }
+        }
+        if command.verb != Verb::Throttle || terms.are_for_all() {
+            learn(command.verb, requests.since(before), words, client, gathered);
+        }
+        None
+    }
+
+    /// What is asked seldom, and what is no ask.
+    #[inline(never)]
+    fn talk<'a>(
+        &self,
+        verb: Verb,
+        words: &[&'a [u8]],
+        client: &mut Client,
+        gathered: &mut Gathered<'a>,
+    ) -> Flow {
+        let (keeper, mut flow) = (self.keeper(), Flow::Open);
+        if verb == Verb::ThrottleReset {
+            gathered.throttle_reset(words);
+        } else {
+            gathered.say(|out| flow = Talk { client, keeper, words, out }.answer(verb));
+        }
+        flow
     }
 
     #[inline]
@@ -348,40 +347,45 @@ impl Door {
         let key = carried::text_of(key);
         let mut gathered = Gathered::default();
         self.gather_carried(verb, &key, words, client, &mut gathered);
-        self.decide(&mut gathered, replies).await;
+        self.decide(&gathered, replies).await;
     }
 
-    /// Decides what was gathered, replies in order, and forgets it.
-    async fn decide(&self, gathered: &mut Gathered<'_>, replies: &mut Replies<'_>) {
+    /// Decides what was gathered, wherever, and replies in order.
+    async fn decide(&self, gathered: &Gathered<'_>, replies: &mut Replies<'_>) {
         if gathered.asks.is_empty() {
-            replies.out.extend_from_slice(&gathered.said);
-        } else {
-            // Taken, not borrowed: while this one waits for its answers, others come.
-            let mut batch = BATCH.take();
-            let actions = &gathered.actions;
-            let action = |place: usize| actions.get(place).copied().unwrap_or(Action::CheckOnly);
-            let limiter = self.limiter.wherever();
-            let answers = limiter.batch_with(&mut batch, &gathered.asks, action, replies.now).await;
-            replies.add(gathered, answers);
-            BATCH.set(batch);
+            return replies.out.extend_from_slice(&gathered.said);
         }
-        gathered.clear();
+        let (limiter, mut batch) = (self.limiter.wherever(), spare::take());
+        let action = |place| gathered.action(place);
+        let answers = limiter.batch_with(&mut batch, &gathered.asks, action, replies.now).await;
+        replies.add(gathered, answers);
+        spare::put_back(batch);
     }
 
     /// `THROTTLE.TRANSACTION limit id cost [limit id cost ..]`
     async fn transact(&self, words: &[&[u8]], replies: &mut Replies<'_>) {
-        let asks = match joined(words.get(1..).unwrap_or_default()) {
-            Ok(asks) => asks,
-            Err(why) => return reply::error(&[why], replies.out),
-        };
-        match self.limiter.wherever().transaction(&asks, replies.now).await {
-            Ok(merged) => {
-                let retry = replies.judge(merged.decision.allowed, false);
-                let Some(ask) = asks.get(merged.decided_by) else { return };
-                let burst = self.limiter.terms(ask.limit, ask.id).map_or(0, |it| it.burst());
-                reply::five_and_name(&merged.decision, burst, retry, ask.limit, replies.out);
+        if !self.waits() {
+            return self.transact_at_once(words, replies);
+        }
+        match joined(words.get(1..).unwrap_or_default()) {
+            Ok(asks) => {
+                let limiter = self.limiter.wherever();
+                let merged = Box::pin(limiter.transaction(&asks, replies.now)).await;
+                replies.conclude(merged, &asks, &self.limiter);
             }
-            Err(mistake) => reply::mistake(&mistake, replies.out),
+            Err(why) => reply::error(&[why], replies.out),
+        }
+    }
+
+    /// Out of line: there is room for the largest, which others should not have to make.
+    #[inline(never)]
+    fn transact_at_once(&self, words: &[&[u8]], replies: &mut Replies<'_>) {
+        match joined(words.get(1..).unwrap_or_default()) {
+            Ok(asks) => {
+                let merged = self.limiter.transaction(&asks, replies.now);
+                replies.conclude(merged, &asks, &self.limiter);
+            }
+            Err(why) => reply::error(&[why], replies.out),
         }
     }
 }
@@ -422,65 +426,26 @@ fn understood<'w>(
     Err(if is_browser { Misunderstood::Stranger } else { Misunderstood::Refused(refused) })
 }
 
-struct Replies<'a> {
-    now: Moment,
-    out: &'a mut Vec<u8>,
-    counts: &'a mut Counts,
-}
-
-impl Replies<'_> {
-    fn add(&mut self, gathered: &Gathered<'_>, answers: Answers<'_>) {
-        let mut asked = gathered.asks.iter().zip(answers.decisions()).enumerate();
-        let mut said = gathered.said.as_slice();
-        for step in &gathered.steps {
-            if let Step::Said(length) = step {
-                let (text, behind) = said.split_at_checked(*length).unwrap_or((said, &[]));
-                self.out.extend_from_slice(text);
-                said = behind;
-                continue;
-            }
-            let Some((place, (ask, decision))) = asked.next() else { return };
-            let after = if *step == Step::Reset { asked.next() } else { None };
-            let Some(decision) = decision else {
-                if let Some(Err(mistake)) = answers.iter().nth(place) {
-                    reply::mistake(mistake, self.out);
-                }
-                continue;
-            };
-            match *step {
-                Step::Spend { burst } => {
-                    let retry = self.judge(decision.allowed, ask.cost > burst);
-                    reply::five(&decision, burst, retry, self.out);
-                }
-                Step::Refund { burst } => reply::five(&decision, burst, Retry::Passed, self.out),
-                Step::Reset => {
-                    let is_reset =
-                        after.is_some_and(|(_, (_, it))| it.is_some_and(|it| it.allowed));
-                    let was_there = !decision.reset_in.is_zero();
-                    reply::integer((is_reset && was_there).into(), self.out);
-                }
-                Step::Said(_) => {}
-            }
+/// Remembers what a request looks like that was gathered last, if the next is likely to.
+fn learn(
+    verb: Verb,
+    request: &[u8],
+    words: &[&[u8]],
+    client: &mut Client,
+    gathered: &Gathered<'_>,
+) {
+    let (Some((cost, burst)), Some(b'*')) = (gathered.last_spend(), request.first()) else {
+        return;
+    };
+    match (verb, client.rule, words) {
+        (Verb::ClThrottle, Some(KnownRule { carried: rule, .. }), _) => {
+            client.shape.learn(request, words, 1, Asked::Carried { rule, burst, cost });
         }
-    }
-
-    #[inline]
-    fn judge(&mut self, is_allowed: bool, is_too_much: bool) -> Retry {
-        let counter = if is_allowed { &mut self.counts.allowed } else { &mut self.counts.denied };
-        *counter = counter.saturating_add(1);
-        match (is_allowed, is_too_much) {
-            (true, _) => Retry::Passed,
-            (false, true) => Retry::Never,
-            (false, false) => Retry::Later,
+        (Verb::Throttle, _, [_, limit, ..]) => {
+            let start = limit.as_ptr().addr().wrapping_sub(request.as_ptr().addr());
+            let limit = start..start.wrapping_add(limit.len());
+            client.shape.learn(request, words, 2, Asked::Named { limit, cost });
         }
-    }
-
-    /// Says what is wrong with the bytes, after which nobody knows where a request begins.
-    fn break_off(&mut self, fault: Fault) -> Flow {
-        self.counts.malformed = self.counts.malformed.saturating_add(1);
-        let sign = if let Fault::Sign(sign) = fault { [b'\'', sign, b'\''] } else { [0; 3] };
-        let sign = if matches!(fault, Fault::Sign(_)) { &sign[..] } else { &[] };
-        reply::error(&[b"ERR Protocol error: ", fault.text().as_bytes(), sign], self.out);
-        Flow::Close
+        _ => {}
     }
 }

@@ -1,13 +1,19 @@
 //! What requests and replies look like, and what holds for any stream of them.
 #![expect(clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tollgate::Moment;
 use tollgate_testkit::random::Random;
 
 use super::codec::{Bounds, Fault, Scan, Words, integer, parse};
+use super::fuzz::door;
 use super::{
-    ARGUMENTS_MAX, LINE_BYTES_MAX, REQUEST_BYTES_MAX, STRANGER_ARGUMENT_BYTES_MAX,
-    STRANGER_ARGUMENTS_MAX, fuzz_one, reply,
+    ARGUMENTS_MAX, Gatekeeper, LINE_BYTES_MAX, Pass, REQUEST_BYTES_MAX,
+    STRANGER_ARGUMENT_BYTES_MAX, STRANGER_ARGUMENTS_MAX, Session, fuzz_one, reply,
 };
+use crate::{Counts, StreamDoor};
 
 type Read<'a> = Result<Option<(Vec<&'a [u8]>, usize)>, Fault>;
 
@@ -249,8 +255,7 @@ fn cutting_a_stream_anywhere_changes_no_reply() {
 }
 
 /// Clients ask the same for many ids in a row, and such asks are not read word by word.
-#[test]
-fn cutting_runs_of_asks_that_are_alike_changes_no_reply() {
+fn runs_of_asks(random: &mut Random) -> Vec<Vec<u8>> {
     const ASKS: [&[&[u8]]; 8] = [
         &[b"THROTTLE", b"L", b"?"],
         &[b"throttle", b"L", b"?", b"2"],
@@ -264,23 +269,82 @@ fn cutting_runs_of_asks_that_are_alike_changes_no_reply() {
     let long = [b'x'; 100];
     let ids: [&[u8]; 9] =
         [b"", b"a", b"b", b"10.0.0.1", b"hex:ff", b"\xff", b"\xd0\xa0", &long[..99], &long];
+    let mut requests = Vec::new();
+    for _ in 0..random.index(20) {
+        let ask = random.pick(&ASKS);
+        for _ in 0..random.index(10) {
+            let id = random.pick(&ids);
+            let mut request = format!("*{}\r\n", ask.len()).into_bytes();
+            for word in ask {
+                let word = if *word == b"?" { id } else { *word };
+                request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+                request.extend_from_slice(&[word, b"\r\n"].concat());
+            }
+            requests.push(request);
+        }
+    }
+    requests
+}
+
+#[test]
+fn cutting_runs_of_asks_that_are_alike_changes_no_reply() {
     let mut random = Random::new(4);
     for _ in 0..2_000 {
-        let mut stream = vec![0];
-        for _ in 0..random.index(20) {
-            let ask = random.pick(&ASKS);
-            for _ in 0..random.index(10) {
-                let id = random.pick(&ids);
-                stream.extend_from_slice(format!("*{}\r\n", ask.len()).as_bytes());
-                for word in ask {
-                    let word = if *word == b"?" { id } else { *word };
-                    stream.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-                    stream.extend_from_slice(&[word, b"\r\n"].concat());
-                }
-            }
-        }
+        let stream = [vec![0], runs_of_asks(&mut random).concat()].concat();
         fuzz_one(&stream);
     }
+}
+
+#[test]
+fn what_a_connection_asked_before_changes_no_reply() {
+    let mut random = Random::new(6);
+    for _ in 0..500 {
+        let (old, new) = (door(false), door(false));
+        let (mut session, mut counts) = (Session::default(), [Counts::default(); 2]);
+        for request in runs_of_asks(&mut random) {
+            let [mut replies, mut expected] = [Vec::new(), Vec::new()];
+            let [seen, first_seen] = &mut counts;
+            old.receive(&mut session, &request, Moment::EPOCH, &mut replies, seen);
+            let stranger = &mut Session::default();
+            new.receive(stranger, &request, Moment::EPOCH, &mut expected, first_seen);
+            assert_eq!(replies, expected, "{:?}", String::from_utf8_lossy(&request));
+        }
+        assert_eq!(counts[0], counts[1]);
+    }
+}
+
+/// Knows every token, which may decide until it may no longer.
+#[derive(Default)]
+struct Fading(AtomicBool);
+
+impl Gatekeeper for Fading {
+    fn admit(&self, _: &[u8]) -> Option<Pass> {
+        let may_decide = !self.0.load(Ordering::Relaxed);
+        Some(Pass { may_decide, mark: [0; 32], as_of: 0 })
+    }
+
+    fn renew(&self, _: Pass) -> Option<Pass> {
+        self.admit(b"")
+    }
+}
+
+#[test]
+fn asking_again_needs_a_token_that_is_still_good() {
+    let keeper = Arc::new(Fading::default());
+    let door = door(false).with_keeper(keeper.clone());
+    let (mut session, mut counts) = (Session::default(), Counts::default());
+    let mut say = |stream: &[u8]| {
+        let mut replies = Vec::new();
+        door.receive(&mut session, stream, Moment::EPOCH, &mut replies, &mut counts);
+        String::from_utf8_lossy(&replies).into_owned()
+    };
+    let ask = b"*3\r\n$8\r\nTHROTTLE\r\n$1\r\nL\r\n$1\r\na\r\n";
+    assert!(say(ask).starts_with("-NOAUTH "));
+    assert_eq!(say(b"AUTH x\n"), "+OK\r\n");
+    assert!(say(ask).starts_with("*5\r\n:0\r\n"));
+    assert!(say(ask).starts_with("*5\r\n:0\r\n"));
+    keeper.0.store(true, Ordering::Relaxed);
+    assert!(say(&ask.repeat(2)).starts_with("-NOPERM "));
 }
 
 /// Ten million bytes: most are right, and some are not.

@@ -16,8 +16,20 @@ const PURGE: u8 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request<'a> {
     pub(super) ask: Ask,
-    pub(super) consumer: &'a [u8],
-    pub(super) resource: &'a [u8],
+    /// Both, as they stand in the request: first how long they are, a byte each. So it is unlike
+    /// that of every other pair, and there is nothing to put together for it.
+    pub(super) key: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    /// The consumer and the resource.
+    pub(super) fn ids(&self) -> [&'a [u8]; 2] {
+        let ids = match self.key {
+            [consumer, _, ids @ ..] => ids.split_at_checked(usize::from(*consumer)),
+            _ => None,
+        };
+        ids.unwrap_or_default().into()
+    }
 }
 
 /// Whether a request can begin with this byte.
@@ -37,17 +49,17 @@ pub(super) fn parse(bytes: &[u8]) -> Option<(Request<'_>, &[u8])> {
         PURGE => Ask::Purge,
         _ => return None,
     };
-    let [consumer, resource] = [fields.byte()?, fields.byte()?];
-    let consumer = fields.bytes(consumer.into())?;
-    let resource = fields.bytes(resource.into())?;
-    Some((Request { ask, consumer, resource }, fields.rest))
+    let [consumer, resource, ..] = *fields.rest else { return None };
+    let length = usize::from(consumer).saturating_add(resource.into()).saturating_add(2);
+    let (key, rest) = fields.rest.split_at_checked(length)?;
+    Some((Request { ask, key }, rest))
 }
 
 struct Fields<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Fields<'a> {
+impl Fields<'_> {
     #[inline]
     fn byte(&mut self) -> Option<u8> {
         let (byte, rest) = self.rest.split_first()?;
@@ -60,13 +72,6 @@ impl<'a> Fields<'a> {
         let (bytes, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
         Some(u64::from_le_bytes(*bytes))
-    }
-
-    #[inline]
-    fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest;
-        Some(bytes)
     }
 
     #[inline]

@@ -213,18 +213,15 @@ impl Door {
         questions.clear();
         names.clear();
         for _ in 0..most {
-            let Some(Request { ask, consumer, resource }) = requests.next() else {
-                return Stop::Dry;
-            };
-            if let Some(limit) = limit_of(limits.as_ref(), resource) {
+            let Some(request) = requests.next() else { return Stop::Dry };
+            if let Some((consumer, limit)) = named_limit(limits.as_ref(), &request) {
                 let named = named.get_or_insert_default();
-                named.push(limit, consumer, ask, questions.len());
+                named.push(limit, consumer, request.ask, questions.len());
                 continue;
             }
-            let key = [consumer, resource];
-            questions.push(self.quotas.question(&key, ask));
+            questions.push(self.quotas.question(&[request.key], request.ask));
             if waits {
-                names.push_parts(&key);
+                names.push_parts(&request.ids());
             }
         }
         if requests.rest.is_empty() { Stop::Dry } else { Stop::Full }
@@ -242,10 +239,15 @@ impl Door {
     }
 }
 
-/// The limit that a resource is the name of.
-fn limit_of<'a>(names: Option<&Names<'_>>, resource: &'a [u8]) -> Option<&'a str> {
+/// The consumer and the limit, if the resource is the name of one.
+fn named_limit<'a>(
+    names: Option<&Names<'_>>,
+    request: &Request<'a>,
+) -> Option<(&'a [u8], &'a str)> {
     let names = names?;
-    str::from_utf8(resource).ok().filter(|name| names.contains(name))
+    let [consumer, resource] = request.ids();
+    let limit = str::from_utf8(resource).ok().filter(|name| names.contains(name))?;
+    Some((consumer, limit))
 }
 
 impl Replies<'_> {

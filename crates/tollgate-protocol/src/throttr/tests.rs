@@ -13,9 +13,11 @@ const INSERT: &[u8] =
 #[test]
 fn a_request_is_read_field_by_field() {
     let ask = Ask::Insert { quota: 10, usage: 2, ttl: 60_000, unit: Unit::Milliseconds };
-    let insert = Request { ask, consumer: b"c1", resource: b"r" };
+    let insert = Request { ask, key: b"\x02\x01c1r" };
     assert_eq!(parse(INSERT), Some((insert, &b""[..])));
-    let ids = |ask| Some((Request { ask, consumer: &b""[..], resource: &b"ab"[..] }, &b"x"[..]));
+    assert_eq!(insert.ids(), [&b"c1"[..], b"r"]);
+    let ids = |ask| Some((Request { ask, key: b"\0\x02ab" }, &b"x"[..]));
+    assert_eq!(ids(Ask::Query).unwrap().0.ids(), [&b""[..], b"ab"]);
     assert_eq!(parse(b"\x02\0\x02abx"), ids(Ask::Query));
     assert_eq!(parse(b"\x04\0\x02abx"), ids(Ask::Purge));
     for (codes, ask) in [

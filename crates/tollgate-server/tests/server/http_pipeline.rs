@@ -186,7 +186,7 @@ fn mutate(seed: &str, random: &mut Random) -> Vec<u8> {
     for _ in 0..=random.index(4) {
         let place = random.index(bytes.len());
         match random.index(4) {
-            0 if !bytes.is_empty() => bytes[place] = random.bits() as u8,
+            0 if !bytes.is_empty() => bytes[place] = u8::try_from(random.below(256)).unwrap(),
             1 => bytes.truncate(place),
             2 => drop(bytes.splice(place..place, random.pick(&PIECES).iter().copied())),
             _ => {

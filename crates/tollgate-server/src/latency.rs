@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use crate::counters::add;
+
 /// The upper bounds of the buckets, in nanoseconds: 1, 2, 5 of every power of ten from a
 /// microsecond to ten seconds. What takes longer is in one more.
 pub(crate) const BOUNDS: [u64; 22] = bounds();
@@ -26,7 +28,7 @@ const fn bounds() -> [u64; 22] {
     bounds
 }
 
-/// What one worker has measured.
+/// What one worker has measured. Only that worker may say more.
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
     buckets: [AtomicU64; BOUNDS.len() + 1],
@@ -38,9 +40,11 @@ impl Histogram {
     /// So many requests took so long, each.
     pub(crate) fn took(&self, nanos: u64, requests: u64) {
         let bucket = BOUNDS.partition_point(|bound| *bound < nanos);
-        self.buckets[bucket].fetch_add(requests, Ordering::Relaxed);
-        self.nanos.fetch_add(nanos.saturating_mul(requests), Ordering::Relaxed);
-        self.longest.fetch_max(nanos, Ordering::Relaxed);
+        add(&self.buckets[bucket], requests);
+        add(&self.nanos, nanos.saturating_mul(requests));
+        if nanos > self.longest.load(Ordering::Relaxed) {
+            self.longest.store(nanos, Ordering::Relaxed);
+        }
     }
 }
 

@@ -6,13 +6,13 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Poll;
 
-use futures_util::task::AtomicWaker;
 use tokio::task::yield_now;
 use tollgate::{Moment, Nanos};
+
+use crate::bell::Bell;
 
 /// After looking so often in vain, it is only tried now and then,
 const MISSES_MAX: u32 = 4;
@@ -77,13 +77,10 @@ impl Lookout {
 /// awake.
 pub async fn polling<F: Future>(work: F, lookout: &Lookout, now: impl Fn() -> Moment) -> F::Output {
     let mut work = pin!(work);
-    let bell = Arc::new(Bell { has_rung: AtomicBool::new(true), runtime: AtomicWaker::new() });
-    let waker = Waker::from(Arc::clone(&bell));
+    let mut bell = Bell::new();
     let mut watch = Watch::new(lookout.length, now());
     poll_fn(|context| {
-        bell.runtime.register(context.waker());
-        if bell.has_rung.swap(false, Ordering::AcqRel) {
-            let work = work.as_mut().poll(&mut Context::from_waker(&waker));
+        if let Some(work) = bell.poll(work.as_mut(), context) {
             if work.is_ready() {
                 return work;
             }
@@ -98,23 +95,6 @@ pub async fn polling<F: Future>(work: F, lookout: &Lookout, now: impl Fn() -> Mo
         Poll::Pending
     })
     .await
-}
-
-/// Tells the work being woken from the runtime looking again.
-struct Bell {
-    has_rung: AtomicBool,
-    runtime: AtomicWaker,
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.has_rung.store(true, Ordering::Release);
-        self.runtime.wake();
-    }
 }
 
 /// Whether to look, and how long.
@@ -153,6 +133,8 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};
+    use std::sync::Arc;
+    use std::task::{Context, Wake, Waker};
 
     use super::*;
 

@@ -1,10 +1,12 @@
 //! The loop for doors whose clients send one datagram and wait for one.
 
 use std::cmp::Reverse;
+use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use ipnet::IpNet;
 use nix::errno::Errno;
@@ -19,6 +21,7 @@ use super::Street;
 use super::admission::is_allowed;
 use super::batch::{self, BATCH, Receiver, Sender};
 use super::request_log::RequestLog;
+use crate::bell::Bell;
 use crate::counters::Counters;
 
 /// More batches than this do not wait in a socket: the least datagram takes some hundred bytes of the
@@ -84,18 +87,18 @@ impl<D: DatagramDoor> Datagrams<D> {
         let desk = Desk::new(self, street, index, Sender::joining(&socket));
         let mut worker =
             Worker { desk, socket: Rc::clone(&socket), receiver, waiting: JoinSet::new() };
+        let mut bell = Bell::new();
         let mut has_answered = false;
         loop {
             let batch = if let Some(batch) = worker.look(has_answered).await {
                 batch
             } else {
-                tokio::select! {
-                    biased;
-                    () = &mut draining => break,
-                    ready = socket.readable() => {
-                        ready.and_then(|()| Ok(worker.receiver.receive(&socket)?))
-                    }
-                }
+                let ready = poll_fn(|context| match bell.poll(draining.as_mut(), context) {
+                    Some(Poll::Ready(())) => Poll::Ready(None),
+                    _ => socket.poll_recv_ready(context).map(Some),
+                });
+                let Some(ready) = ready.await else { break };
+                ready.and_then(|()| Ok(worker.receiver.receive(&socket)?))
             };
             let is_all = match &batch {
                 Ok(()) => !worker.receiver.is_full(),
@@ -228,7 +231,9 @@ impl<D: DatagramDoor> Desk<D> {
             log.write(requests, &self.replies);
         }
 
-        let replies = arrange::<D>(requests, &self.sources, &self.replies, &mut self.targets);
+        let mut replies = SmallVec::new();
+        let (sources, targets) = (&self.sources, &mut self.targets);
+        arrange::<D>(requests, sources, &self.replies, targets, &mut replies);
         let lost = send(&mut self.sender, socket, &replies, &self.targets).await;
         if lost > 0 {
             counters.dropped(lost);
@@ -247,16 +252,38 @@ impl<D> Datagrams<D> {
     }
 }
 
-/// The replies in the order in which they are sent, and their targets.
-///
-/// Those to one client that are equally long go as one, so they come one behind the other where their
-/// requests came as one and the client can tell them apart. All others keep their order.
+/// The replies of a batch, without those that are empty.
+type Outgoing<'r> = SmallVec<[&'r [u8]; BATCH]>;
+
+/// Puts the replies in the order in which they are sent, and their targets.
 fn arrange<'r, D: DatagramDoor>(
     requests: &[&[u8]],
     sources: &[(Option<SockaddrStorage>, bool)],
     replies: &'r Replies,
     targets: &mut Vec<Option<SockaddrStorage>>,
-) -> SmallVec<[&'r [u8]; BATCH]> {
+    outgoing: &mut Outgoing<'r>,
+) {
+    targets.clear();
+    if sources.iter().any(|(_, is_joined)| *is_joined) {
+        return regroup::<D>(requests, sources, replies, targets, outgoing);
+    }
+    for ((source, _), reply) in sources.iter().zip(replies.iter()) {
+        if !reply.is_empty() {
+            targets.push(*source);
+            outgoing.push(reply);
+        }
+    }
+}
+
+/// Those to one client that are equally long go as one, so they come one behind the other where their
+/// requests came as one and the client can tell them apart. All others keep their order.
+fn regroup<'r, D: DatagramDoor>(
+    requests: &[&[u8]],
+    sources: &[(Option<SockaddrStorage>, bool)],
+    replies: &'r Replies,
+    targets: &mut Vec<Option<SockaddrStorage>>,
+    outgoing: &mut Outgoing<'r>,
+) {
     let mut order: SmallVec<[_; BATCH]> = SmallVec::new();
     let asked = requests.iter().zip(sources).enumerate();
     for ((index, (request, (source, is_joined))), reply) in asked.zip(replies.iter()) {
@@ -269,9 +296,8 @@ fn arrange<'r, D: DatagramDoor>(
         order.push((group, index, reply));
     }
     order.sort_unstable_by_key(|(group, index, _)| (*group, *index));
-    targets.clear();
     targets.extend(order.iter().map(|(_, index, _)| sources[*index].0));
-    order.into_iter().map(|(_, _, reply)| reply).collect()
+    outgoing.extend(order.iter().map(|(_, _, reply)| *reply));
 }
 
 /// Sends every reply that can be sent. Returns how many cannot.

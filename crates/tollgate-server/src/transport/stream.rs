@@ -5,15 +5,17 @@
 //! once is kept with its connection, and until it is taken nothing more is read. So an idle
 //! connection costs next to nothing, and one that does not read costs its bound.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::future::{pending, poll_fn};
 use std::io::{self, Read};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use socket2::SockRef;
-use tokio::io::Interest;
+use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
@@ -23,6 +25,8 @@ use tollgate_protocol::{Counts, Flow, StreamDoor};
 
 use super::Street;
 use super::accept::{Entrance, Guest};
+use crate::bell::Bell;
+use crate::polling::Lookout;
 use crate::settings::StreamSettings;
 
 /// How much is read at once, at most.
@@ -97,8 +101,8 @@ impl<D: StreamDoor> Streams<D> {
 
 impl<D: StreamDoor> Worker<D> {
     /// One connection, from its first byte to its last.
-    async fn converse(self: Rc<Self>, stream: TcpStream, guest: Guest) {
-        match self.answer(&stream, &guest).await {
+    async fn converse(self: Rc<Self>, mut stream: TcpStream, guest: Guest) {
+        match self.answer(&mut stream, &guest).await {
             // A client that has gone away is no accident.
             Ok(()) | Err(Ended::Gone) => {}
             Err(Ended::Stalled) => {
@@ -112,43 +116,41 @@ impl<D: StreamDoor> Worker<D> {
         }
     }
 
-    async fn answer(&self, stream: &TcpStream, guest: &Guest) -> Result<(), Ended> {
+    async fn answer(&self, stream: &mut TcpStream, guest: &Guest) -> Result<(), Ended> {
         stream.set_nodelay(true).map_err(|_| Ended::Gone)?;
         let mut session = D::Session::default();
-        let mut draining = pin!(self.street.draining());
-        let mut heard_at = self.street.time.now();
-        let idle = self.streams.settings.idle;
-        let mut silence = pin!(sleep(idle.unwrap_or_default()));
+        let heard_at = Cell::new(self.street.time.now());
+        let mut end = pin!(self.end(&heard_at));
+        let mut bell = Bell::new();
         let mut has_answered = false;
         loop {
-            let hear = if let Some(read) = self.look(stream, has_answered).await {
-                Hear::Read(read?)
-            } else {
-                tokio::select! {
-                    biased;
-                    () = &mut draining => {
-                        self.answer_the_rest(stream, guest, &mut session).await?;
-                        break;
-                    }
-                    ready = stream.readable() => {
-                        ready.map_err(|_| Ended::Gone)?;
-                        Hear::Told
-                    }
-                    // The timer runs on while requests come; when it ends, the last of them counts.
-                    () = &mut silence, if idle.is_some() => {
-                        let silent: Duration = self.street.time.now().since(heard_at).into();
-                        match idle.unwrap_or_default().checked_sub(silent) {
-                            None | Some(Duration::ZERO) => break,
-                            Some(left) => silence.set(sleep(left)),
-                        }
-                        continue;
-                    }
+            let heard = match self.lookout(has_answered) {
+                Some(lookout) => self.look(stream, lookout).await,
+                None => None,
+            };
+            let heard = match heard {
+                Some(read) => Ok(Hear::Read(read?)),
+                None => {
+                    poll_fn(|context| match bell.poll(end.as_mut(), context) {
+                        Some(Poll::Ready(end)) => Poll::Ready(Ok(Err(end))),
+                        _ => self.poll_hear(stream, context).map_ok(Ok),
+                    })
+                    .await?
                 }
+            };
+            let hear = match heard {
+                Ok(hear) => hear,
+                Err(End::Draining) => {
+                    self.answer_the_rest(stream, guest, &mut session).await?;
+                    break;
+                }
+                Err(End::Silence) => break,
             };
             has_answered = false;
             match self.step(stream, guest, &mut session, hear).await? {
                 Step::Went { now, bytes } => {
-                    (heard_at, has_answered) = (now, true);
+                    heard_at.set(now);
+                    has_answered = true;
                     // Whoever sends without a pause leaves the others their turn.
                     if self.is_full(bytes) {
                         yield_now().await;
@@ -162,14 +164,53 @@ impl<D: StreamDoor> Worker<D> {
         Ok(())
     }
 
-    /// Reads what comes next without the runtime, for as long as the worker stays awake for it. Says
-    /// how many bytes that are.
-    async fn look(&self, stream: &TcpStream, has_answered: bool) -> Option<Result<usize, Ended>> {
-        let lookout = self.street.lookout().filter(|_| has_answered)?;
+    /// Waits until the server is to stop, or nothing was heard for too long.
+    async fn end(&self, heard_at: &Cell<Moment>) -> End {
+        let silence = async {
+            let Some(idle) = self.streams.settings.idle else { return pending().await };
+            // The timer runs on while requests come; when it ends, the last of them counts.
+            loop {
+                let silent: Duration = self.street.time.now().since(heard_at.get()).into();
+                match idle.checked_sub(silent) {
+                    None | Some(Duration::ZERO) => return,
+                    Some(left) => sleep(left).await,
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.street.draining() => End::Draining,
+            () = silence => End::Silence,
+        }
+    }
+
+    /// Waits for something to read, and reads it.
+    fn poll_hear(
+        &self,
+        stream: &mut TcpStream,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Hear, Ended>> {
         // Where buckets are elsewhere, what was read could not stay in the buffer of all.
         if self.streams.door.waits() {
-            return None;
+            let ready = stream.poll_read_ready(context);
+            return ready.map_ok(|()| Hear::Told).map_err(|_| Ended::Gone);
         }
+        let mut input = self.input.borrow_mut();
+        let mut input = ReadBuf::new(&mut input);
+        // Knows of a read that did not fill the buffer that asking for more would be in vain.
+        let read = Pin::new(stream).poll_read(context, &mut input);
+        read.map_ok(|()| Hear::Read(input.filled().len())).map_err(|_| Ended::Gone)
+    }
+
+    /// How this connection may look by itself for what comes next.
+    fn lookout(&self, has_answered: bool) -> Option<&Lookout> {
+        // Where buckets are elsewhere, what was read could not stay in the buffer of all.
+        self.street.lookout().filter(|_| has_answered && !self.streams.door.waits())
+    }
+
+    /// Reads what comes next without the runtime, for as long as the worker stays awake for it. Says
+    /// how many bytes that are.
+    async fn look(&self, stream: &TcpStream, lookout: &Lookout) -> Option<Result<usize, Ended>> {
         let read = || self.read(stream, Hear::Ask, <[u8]>::len).transpose();
         lookout.look(|| self.street.time.now(), read).await
     }
@@ -233,54 +274,83 @@ impl<D: StreamDoor> Worker<D> {
         session: &mut D::Session,
         hear: Hear,
     ) -> Result<Option<Went>, Ended> {
-        let now = self.street.time.now();
-        let door = &self.streams.door;
-        let mut counts = Counts::default();
-        let (flow, bytes, rest) = if door.waits() {
-            // Others of this worker have their turn meanwhile, so it has buffers of its own.
-            let _turn = self.turns.acquire().await;
-            let read = self.read(stream, hear, <[u8]>::to_vec)?;
-            let Some(input) = read else { return Ok(None) };
-            let bytes = u32::try_from(input.len()).unwrap_or(u32::MAX);
-            // Who finds no room in time is answered without those who have the buckets.
-            let patience = self.street.patience;
-            let _room = timeout(patience, self.underway.acquire_many(bytes)).await;
-            let waited = Duration::from(self.street.time.now().since(now));
-            let patience = patience.saturating_sub(waited);
-            let now = now.after(waited.into());
-            let mut output = Vec::new();
-            // Boxed, so that a connection that waits for its client has no room for it.
-            let answering = Box::pin(async {
-                if hear.is_end(&input) {
-                    door.finish_wherever(session, now, &mut output, &mut counts).await;
-                    return Flow::Close;
-                }
-                door.receive_wherever(session, &input, now, &mut output, &mut counts).await
-            });
-            let flow = tollgate_redis::in_time(patience, answering).await;
-            guest.counters().add(&counts);
-            (flow, input.len(), write_now(stream, &output)?)
+        let turn = if self.streams.door.waits() {
+            self.turn_elsewhere(stream, guest, session, hear).await?
         } else {
-            let output = &mut *self.output.borrow_mut();
-            output.clear();
-            let read = self.read(stream, hear, |input| {
-                if hear.is_end(input) {
-                    door.finish(session, now, output, &mut counts);
-                    return (Flow::Close, 0);
-                }
-                (door.receive(session, input, now, output, &mut counts), input.len())
-            })?;
-            let Some((flow, bytes)) = read else { return Ok(None) };
-            // Whoever has its answer and looks at the counters finds it there.
-            guest.counters().add(&counts);
-            (flow, bytes, write_now(stream, output)?)
+            self.turn_here(stream, guest, session, hear)?
         };
-        // What the client does not take at once is not our time.
-        guest.counters().took(self.street.time.now().since(now), counts.requests);
+        let Some((went, rest)) = turn else { return Ok(None) };
         if let Some(rest) = rest {
             self.write_rest(stream, &rest).await?;
         }
-        Ok(Some(Went { flow, now, bytes }))
+        Ok(Some(went))
+    }
+
+    /// The same up to what the client does not take at once, which is returned.
+    fn turn_here(
+        &self,
+        stream: &TcpStream,
+        guest: &Guest,
+        session: &mut D::Session,
+        hear: Hear,
+    ) -> Result<Option<(Went, Rest)>, Ended> {
+        let now = self.street.time.now();
+        let door = &self.streams.door;
+        let mut counts = Counts::default();
+        let output = &mut *self.output.borrow_mut();
+        output.clear();
+        let read = self.read(stream, hear, |input| {
+            if hear.is_end(input) {
+                door.finish(session, now, output, &mut counts);
+                return (Flow::Close, 0);
+            }
+            (door.receive(session, input, now, output, &mut counts), input.len())
+        })?;
+        let Some((flow, bytes)) = read else { return Ok(None) };
+        // Whoever has its answer and looks at the counters finds it there.
+        guest.counters().add(&counts);
+        let rest = write_now(stream, output)?;
+        // What the client does not take at once is not our time.
+        guest.counters().took(self.street.time.now().since(now), counts.requests);
+        Ok(Some((Went { flow, now, bytes }, rest)))
+    }
+
+    /// The same where buckets are elsewhere. Others of this worker have their turn meanwhile, so it
+    /// has buffers of its own.
+    async fn turn_elsewhere(
+        &self,
+        stream: &TcpStream,
+        guest: &Guest,
+        session: &mut D::Session,
+        hear: Hear,
+    ) -> Result<Option<(Went, Rest)>, Ended> {
+        let begun = self.street.time.now();
+        let door = &self.streams.door;
+        let mut counts = Counts::default();
+        let _turn = self.turns.acquire().await;
+        let read = self.read(stream, hear, <[u8]>::to_vec)?;
+        let Some(input) = read else { return Ok(None) };
+        let bytes = u32::try_from(input.len()).unwrap_or(u32::MAX);
+        // Who finds no room in time is answered without those who have the buckets.
+        let patience = self.street.patience;
+        let _room = timeout(patience, self.underway.acquire_many(bytes)).await;
+        let waited = Duration::from(self.street.time.now().since(begun));
+        let patience = patience.saturating_sub(waited);
+        let now = begun.after(waited.into());
+        let mut output = Vec::new();
+        // Boxed, so that a connection that waits for its client has no room for it.
+        let answering = Box::pin(async {
+            if hear.is_end(&input) {
+                door.finish_wherever(session, now, &mut output, &mut counts).await;
+                return Flow::Close;
+            }
+            door.receive_wherever(session, &input, now, &mut output, &mut counts).await
+        });
+        let flow = tollgate_redis::in_time(patience, answering).await;
+        guest.counters().add(&counts);
+        let rest = write_now(stream, &output)?;
+        guest.counters().took(self.street.time.now().since(begun), counts.requests);
+        Ok(Some((Went { flow, now: begun, bytes: input.len() }, rest)))
     }
 
     /// One read; nothing if there is nothing to read. No bytes are the client's end.
@@ -369,12 +439,23 @@ impl Hear {
     }
 }
 
+/// Why nothing more is waited for.
+enum End {
+    /// The server is to stop.
+    Draining,
+    /// The client has said nothing for too long.
+    Silence,
+}
+
 /// What was read and answered at once.
 struct Went {
     flow: Flow,
     now: Moment,
     bytes: usize,
 }
+
+/// What the client did not take at once, if anything.
+type Rest = Option<Vec<u8>>;
 
 enum Step {
     Went { now: Moment, bytes: usize },
@@ -397,7 +478,7 @@ fn clear_readiness(stream: &TcpStream) {
 }
 
 /// Writes what the client takes at once; returns the rest.
-fn write_now(stream: &TcpStream, output: &[u8]) -> Result<Option<Vec<u8>>, Ended> {
+fn write_now(stream: &TcpStream, output: &[u8]) -> Result<Rest, Ended> {
     if output.is_empty() {
         return Ok(None);
     }

@@ -19,8 +19,10 @@ const MISSES_MAX: u32 = 4;
 /// which is one of so many times: work may come sooner again.
 const TRY_AGAIN: u32 = 32;
 
-/// How often a task looks by itself before all others have their turn again.
-const LOOKS: usize = 8;
+/// How often a task looks by itself before all others have their turn again: at least,
+const LOOKS_MIN: usize = 8;
+/// and at most, if nothing comes for others.
+const LOOKS_MAX: usize = 32;
 
 /// How a thread looks for more work, and how long.
 ///
@@ -32,6 +34,8 @@ pub struct Lookout {
     is_on: AtomicBool,
     /// The number of the last task that had something to do.
     turn: AtomicUsize,
+    /// How often it is to look by itself.
+    looks: AtomicUsize,
     /// Whether a task was polled that had nothing to do but to look.
     has_only_looked: AtomicBool,
 }
@@ -39,8 +43,13 @@ pub struct Lookout {
 impl Lookout {
     /// Looks for up to `length` since there was last something to do.
     pub fn new(length: Nanos) -> Self {
-        let (is_on, has_only_looked) = (AtomicBool::new(true), AtomicBool::new(false));
-        Self { length, is_on, turn: AtomicUsize::new(0), has_only_looked }
+        Self {
+            length,
+            is_on: AtomicBool::new(true),
+            turn: AtomicUsize::new(0),
+            looks: AtomicUsize::new(LOOKS_MIN),
+            has_only_looked: AtomicBool::new(false),
+        }
     }
 
     /// Calls `find` until it finds something, for a task that has just done something. Nothing when
@@ -58,10 +67,13 @@ impl Lookout {
         loop {
             yield_now().await;
             if self.turn.load(Ordering::Relaxed) != turn {
+                self.looks.store(LOOKS_MIN, Ordering::Relaxed);
                 return None;
             }
-            let found = (0..LOOKS).find_map(|_| find());
+            let looks = self.looks.load(Ordering::Relaxed);
+            let found = (0..looks).find_map(|_| find());
             if found.is_some() {
+                self.looks.store(LOOKS_MAX.min(2 * looks), Ordering::Relaxed);
                 return found;
             }
             self.has_only_looked.store(true, Ordering::Relaxed);
@@ -228,7 +240,7 @@ mod tests {
         assert_eq!(finds(1, false), (Some(1), 1));
         assert_eq!(finds(50, false), (Some(50), 50));
         let (found, looks) = finds(1_000, false);
-        assert!(found.is_none() && (50..50 + LOOKS).contains(&looks), "{looks}");
+        assert!(found.is_none() && (50..50 + LOOKS_MIN).contains(&looks), "{looks}");
         assert_eq!(finds(1, true), (None, 0), "who has something to do goes first");
     }
 

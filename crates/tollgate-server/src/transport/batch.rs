@@ -35,6 +35,8 @@ pub struct Receiver {
     headers: MultiHeaders<SockaddrStorage>,
     /// Whether one that is received may be several.
     is_joined: bool,
+    /// Whether the headers are as they were made.
+    is_fresh: bool,
     bytes: Vec<u8>,
     room_bytes: usize,
     /// How many rooms the system is offered: preparing them takes time, so only as many as are likely
@@ -79,6 +81,7 @@ impl Receiver {
         Self {
             headers,
             is_joined,
+            is_fresh: true,
             bytes,
             room_bytes,
             rooms: ROOMS_MIN,
@@ -92,21 +95,27 @@ impl Receiver {
     /// has.
     pub fn receive(&mut self, socket: &impl AsRawFd) -> Result<(), Errno> {
         (self.count, self.is_full) = (0, false);
-        if self.is_joined {
+        if self.is_joined && !self.is_fresh {
             // The system leaves in them how much of the room for what it tells was taken, and
             // nobody gives it back.
             self.headers = headers_of_joined(self.rooms);
+            self.is_fresh = true;
         }
+        // Making room for a whole batch would take longer than receiving one datagram.
+        match self.rooms {
+            ROOMS_MIN => self.receive_up_to::<ROOMS_MIN>(socket),
+            _ => self.receive_up_to::<BATCH>(socket),
+        }
+    }
+
+    fn receive_up_to<const MOST: usize>(&mut self, socket: &impl AsRawFd) -> Result<(), Errno> {
         let mut rooms = self.bytes.chunks_exact_mut(self.room_bytes).take(self.rooms);
-        let mut slices: [[IoSliceMut<'_>; 1]; BATCH] =
+        let mut slices: [[IoSliceMut<'_>; 1]; MOST] =
             std::array::from_fn(|_| [IoSliceMut::new(rooms.next().unwrap_or_default())]);
-        let received = recvmmsg(
-            socket.as_raw_fd(),
-            &mut self.headers,
-            slices.iter_mut().take(self.rooms),
-            MsgFlags::MSG_DONTWAIT,
-            None,
-        )?;
+        let slices = slices.iter_mut().take(self.rooms);
+        let now = MsgFlags::MSG_DONTWAIT;
+        let received = recvmmsg(socket.as_raw_fd(), &mut self.headers, slices, now, None)?;
+        self.is_fresh = false;
         for message in received {
             let each = each(&message).unwrap_or(self.room_bytes);
             self.received[self.count] =
@@ -259,13 +268,18 @@ impl Sender {
         replies: &[&[u8]],
         targets: &[Option<SockaddrStorage>],
     ) -> Result<usize, Errno> {
+        let (fd, headers, now) = (socket.as_raw_fd(), &mut self.headers, MsgFlags::MSG_DONTWAIT);
+        // Most often it is one, and the slices of a whole batch would take as long as the rest.
+        if let [reply] = replies {
+            let slices = [[IoSlice::new(reply)]];
+            return Ok(sendmmsg(fd, headers, &slices, targets, [], now)?.count());
+        }
         let mut slices = [[IoSlice::new(&[])]; BATCH];
         for (slice, reply) in slices.iter_mut().zip(replies) {
             *slice = [IoSlice::new(reply)];
         }
         let slices = &slices[..replies.len().min(BATCH)];
-        let flags = MsgFlags::MSG_DONTWAIT;
-        let sent = sendmmsg(socket.as_raw_fd(), &mut self.headers, slices, targets, [], flags)?;
+        let sent = sendmmsg(fd, headers, slices, targets, [], now)?;
         Ok(sent.count())
     }
 }

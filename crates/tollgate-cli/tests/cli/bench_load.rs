@@ -16,6 +16,9 @@ use crate::servers::Single;
 const SHORT: [&str; 8] =
     ["--for", "300ms", "--warm-up", "50ms", "--timeout", "20s", "--connections", "3"];
 
+/// One connection that looks for its answers by itself.
+const ALONE: [&str; 3] = ["--connections", "1", "--spin"];
+
 fn bench(door: &str, address: &impl ToString, args: &[&str]) -> Ran {
     let address = address.to_string();
     run(&[&["bench", door, "--server", &address], &SHORT[..], args].concat())
@@ -169,6 +172,25 @@ fn a_server_that_is_not_there_is_unreachable() {
     }
 }
 
+#[test]
+fn a_connection_that_looks_by_itself_hears_every_answer_and_who_is_not_there() {
+    let server = Server::start(&[]);
+    let times = ["--for", "300ms", "--warm-up", "50ms", "--timeout", "20s", "--format", "json"];
+    for door in ["udp", "throttr", "resp"] {
+        for depth in ["1", "4"] {
+            let alone = [&times[..], &ALONE, &["--depth", depth]].concat();
+            let address = server.address(door).to_string();
+            let ran = run(&[&["bench", door, "--server", &address], &alone[..]].concat());
+            assert_eq!(ran.code, Some(0), "{door}: {}", ran.stderr);
+            assert_sound(&ran.json()[0]);
+        }
+        let address = nowhere();
+        let ran = run(&[&["bench", door, "--server", &address], &ALONE[..]].concat());
+        assert_eq!(ran.code, Some(3), "{door}: {}", ran.stderr);
+    }
+    assert!(server.stop().success());
+}
+
 /// A token-bucket server that answers each connection as `answer` does.
 fn serve(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -275,23 +297,15 @@ fn lost_datagrams_are_counted_and_not_waited_for_for_ever() {
         }
     });
     let address = address.to_string();
-    let args = [
-        "--for",
-        "1s",
-        "--timeout",
-        "100ms",
-        "--connections",
-        "2",
-        "--depth",
-        "4",
-        "--format",
-        "json",
-    ];
-    let ran = run(&[&["bench", "udp", "--server", &address], &args[..]].concat());
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let report = ran.json().remove(0);
-    let (answered, lost) = (count(&report, "requests"), count(&report, "lost"));
-    assert!(answered > 0 && lost > 0 && lost < answered, "{report}");
+    let args = ["--for", "1s", "--timeout", "100ms", "--depth", "4", "--format", "json"];
+    let several: [&[&str]; 2] = [&["--connections", "2"], &ALONE];
+    for connections in several {
+        let ran = run(&[&["bench", "udp", "--server", &address], &args[..], connections].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let report = ran.json().remove(0);
+        let (answered, lost) = (count(&report, "requests"), count(&report, "lost"));
+        assert!(answered > 0 && lost > 0 && lost < answered, "{report}");
+    }
 }
 
 #[test]

@@ -93,6 +93,9 @@ impl Poster {
             }
             self.send(socket)?;
             self.asker.tell();
+            if self.look(socket)? {
+                continue;
+            }
             let ready = tokio::select! {
                 biased;
                 ready = socket.readable() => ready,
@@ -144,20 +147,32 @@ impl Poster {
         Ok(())
     }
 
+    /// Looks for answers without the runtime, if this socket is to. Says whether it heard anything.
+    fn look(&mut self, socket: &UdpSocket) -> Result<bool, Failure> {
+        let batches = Rc::clone(&self.batches);
+        let receiver = &mut batches.borrow_mut().receiver;
+        let heard = (0..self.asker.stage.looks()).find_map(|_| {
+            let heard = receiver.receive(socket).map_err(io::Error::from);
+            (!is_nothing(&heard)).then_some(heard)
+        });
+        heard.map_or(Ok(false), |heard| self.take(heard, receiver).map(|()| true))
+    }
+
     /// Accounts for every answer that has arrived.
     fn receive(&mut self, socket: &UdpSocket) -> Result<(), Failure> {
         let batches = Rc::clone(&self.batches);
-        let mut batches = batches.borrow_mut();
-        let received = socket.try_io(Interest::READABLE, || {
-            batches.receiver.receive(socket).map_err(io::Error::from)
-        });
-        match received {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(source) => return self.bear(source),
+        let receiver = &mut batches.borrow_mut().receiver;
+        let receive = || receiver.receive(socket).map_err(io::Error::from);
+        let heard = socket.try_io(Interest::READABLE, receive);
+        if is_nothing(&heard) { Ok(()) } else { self.take(heard, receiver) }
+    }
+
+    fn take(&mut self, heard: io::Result<()>, receiver: &Receiver) -> Result<(), Failure> {
+        if let Err(source) = heard {
+            return self.bear(source);
         }
         let now = self.asker.stage.clock.now();
-        for (datagram, _from) in batches.receiver.datagrams() {
+        for (datagram, _from) in receiver.datagrams() {
             let Some((number, answer)) = self.wire.answer(datagram) else { continue };
             // It may have come after all, when nobody waited for it any more.
             if let Some(asked) = self.asker.flight.take(number) {
@@ -180,4 +195,9 @@ impl Poster {
     fn talking(&self, source: io::Error) -> Failure {
         Failure::Talk { server: self.asker.stage.target.server.clone(), source }
     }
+}
+
+/// Whether there was nothing to receive.
+fn is_nothing(heard: &io::Result<()>) -> bool {
+    heard.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }

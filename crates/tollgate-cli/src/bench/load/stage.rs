@@ -16,6 +16,10 @@ use crate::client::Failure;
 /// How many requests of one socket can have gone by since the oldest that was not answered.
 const SPAN_MAX: usize = 1 << 16;
 
+/// How often a connection that is alone looks for its answer before it sees to anything else: for less
+/// than a millisecond.
+const LOOKS: usize = 1 << 10;
+
 /// A run that is going on.
 pub(crate) struct Stage {
     pub(crate) clock: Clock,
@@ -50,6 +54,13 @@ impl Stage {
 
     pub(crate) fn is_over(&self, now: Moment) -> bool {
         now >= self.window.end
+    }
+
+    /// How often a connection is to look for its answer by itself, which is quicker than being told.
+    /// Only one that is alone, and has nothing to do until the answer comes.
+    pub(crate) fn looks(&self) -> usize {
+        let Target { spin, connections, .. } = self.target;
+        if spin && connections == 1 && self.step.rate.is_none() { LOOKS } else { 0 }
     }
 
     /// A connection was lost.

@@ -1,9 +1,10 @@
 //! A connection over TCP.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use socket2::SockRef;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
@@ -91,15 +92,20 @@ impl Caller {
             }
             self.write(&writer)?;
             self.asker.tell();
+            let looks = self.asker.stage.looks();
             let Some(room) = self.input.room() else { return Err(self.strange()) };
-            let read = tokio::select! {
-                biased;
-                read = reader.read(room) => read,
-                ready = writer.writable(), if self.written < self.out.len() => {
-                    ready.map_err(|source| self.talking(source))?;
-                    continue;
+            let read = if let Some(read) = look(reader.as_ref(), room, looks) {
+                read
+            } else {
+                tokio::select! {
+                    biased;
+                    read = reader.read(room) => read,
+                    ready = writer.writable(), if self.written < self.out.len() => {
+                        ready.map_err(|source| self.talking(source))?;
+                        continue;
+                    }
+                    () = self.asker.line.wake.notified() => continue,
                 }
-                () = self.asker.line.wake.notified() => continue,
             };
             let length = read.map_err(|source| self.talking(source))?;
             self.take(length)?;
@@ -174,4 +180,13 @@ impl Caller {
         let door = self.asker.stage.target.door.kind();
         Failure::Strange { server: self.server(), door, answer: self.input.shown() }
     }
+}
+
+/// Reads without the runtime if something comes while looking so often.
+fn look(stream: &TcpStream, room: &mut [u8], looks: usize) -> Option<io::Result<usize>> {
+    let socket = SockRef::from(stream);
+    (0..looks).find_map(|_| match (&*socket).read(room) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        read => Some(read),
+    })
 }

@@ -242,8 +242,8 @@ fn a_reload_keeps_what_a_bucket_has_given() {
     limiter.spend("b", "*", 60, now).unwrap();
     limiter.reload(read("b 200\n"), now).unwrap();
     assert_eq!(limiter.check("b", "*", 0, now).unwrap().remaining, 140);
-    assert!(limiter.names().contains("b"));
-    assert!(!limiter.names().contains("c"));
+    assert!(limiter.asking().contains("b"));
+    assert!(!limiter.asking().contains("c"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate::algorithm::book::Action;
-use tollgate::limiter::{EVERYBODY, Names};
+use tollgate::limiter::{Asking, EVERYBODY};
 use tollgate::{Decision, Limiter, Moment, Request};
 
 use super::codec::{self, Command};
@@ -250,13 +250,13 @@ impl Door {
             if asks.is_empty() {
                 replies.add(&gathered.said, iter::empty());
             } else if wherever.waits() {
-                // A reload waits for who holds the names.
+                // A reload waits for who holds the limits.
                 drop(finder);
                 let answers = wherever.batch(&mut batch, asks, replies.now).await;
                 replies.add(&gathered.said, answers.decisions());
             } else {
                 let spend = |_| Action::CheckAndSpend;
-                let answers = finder.names.batch_with(&mut batch, asks, spend, replies.now);
+                let answers = finder.asking.batch_with(&mut batch, asks, spend, replies.now);
                 replies.add(&gathered.said, answers.decisions());
             }
             spare::put_back(batch);
@@ -325,7 +325,7 @@ impl<'a> Gathered<'a> {
 /// Finds out what a name stands for. Lines in a row often have the same name, or the same limit, and
 /// the limiter is faster where it is the same text in memory.
 struct Finder<'a, 'l> {
-    names: Names<'l>,
+    asking: Asking<'l>,
     /// The last limit that was asked for with an id, and the same with the colon behind it; nothing
     /// if that could also begin the name of a bucket.
     limit: &'a str,
@@ -337,7 +337,7 @@ struct Finder<'a, 'l> {
 
 impl<'a, 'l> Finder<'a, 'l> {
     fn new(limiter: &'l Limiter) -> Self {
-        Self { names: limiter.names(), limit: "", prefix: "", name: "", found: None }
+        Self { asking: limiter.asking(), limit: "", prefix: "", name: "", found: None }
     }
 
     #[inline]
@@ -356,20 +356,20 @@ impl<'a, 'l> Finder<'a, 'l> {
     /// The limit and the id that a name stands for: everybody's, or `LIMIT:ID`. A bucket has no ids.
     #[inline(never)]
     fn look_up(&mut self, name: &'a str) -> Option<(&'a str, &'a str)> {
-        let have_colons = self.names.have_colons();
+        let has_colons = self.asking.has_colons();
         let colon = scan::position(b':', name.as_bytes());
-        if (colon.is_none() || have_colons) && self.names.contains(name) {
+        if (colon.is_none() || has_colons) && self.asking.contains(name) {
             return Some((name, EVERYBODY));
         }
         let (limit, id) = name.split_at_checked(colon?)?;
         let id = id.get(1..)?;
-        let is_limit = self.names.named(limit).is_some_and(|named| !named.is_bucket());
+        let is_limit = self.asking.named(limit).is_some_and(|named| !named.is_bucket());
         if !is_limit {
             return None;
         }
         if self.limit != limit {
             self.limit = limit;
-            self.prefix = if have_colons { "" } else { name.strip_suffix(id)? };
+            self.prefix = if has_colons { "" } else { name.strip_suffix(id)? };
         }
         Some((self.limit, id))
     }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tollgate::algorithm::book::Action;
-use tollgate::limiter::{Names, TRANSACTION_ASKS_MAX};
+use tollgate::limiter::{Asking, TRANSACTION_ASKS_MAX};
 use tollgate::{Limiter, Request};
 
 use super::carried::{Asked, KnownRule, any_rule};
@@ -208,7 +208,7 @@ pub(super) fn joined<'a>(words: &[&'a [u8]]) -> Result<Joined<'a>, &'static [u8]
 /// the same for everybody.
 pub(super) struct Terms<'a, 'l> {
     limiter: &'l Limiter,
-    pub(super) names: Names<'l>,
+    pub(super) asking: Asking<'l>,
     limit: &'a str,
     /// If it is the same for every id.
     burst: Option<u64>,
@@ -217,7 +217,7 @@ pub(super) struct Terms<'a, 'l> {
 impl<'a, 'l> Terms<'a, 'l> {
     pub(super) fn new(limiter: &'l Limiter) -> Self {
         // The limiter says that there is no limit without a name.
-        Self { limiter, names: limiter.names(), limit: "", burst: Some(0) }
+        Self { limiter, asking: limiter.asking(), limit: "", burst: Some(0) }
     }
 
     /// The name of the limit, and how much a bucket of it holds. Names that are the same are then
@@ -244,7 +244,7 @@ impl<'a, 'l> Terms<'a, 'l> {
 
     fn look_up(&mut self, limit: &'a str) {
         self.limit = limit;
-        self.burst = match self.names.named(limit) {
+        self.burst = match self.asking.named(limit) {
             Some(it) if !it.overrides().is_empty() => None,
             Some(it) => it.default().map(|default| default.limit.burst()),
             // The limiter says that there is none.

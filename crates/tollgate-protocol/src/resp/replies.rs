@@ -1,6 +1,6 @@
 //! The replies to what was gathered, in order.
 
-use tollgate::limiter::{Answers, Merged, Names};
+use tollgate::limiter::{Answers, Asking, Merged};
 use tollgate::{Decision, Limiter, Mistake, Moment, Request};
 
 use super::codec::Fault;
@@ -17,10 +17,10 @@ pub(super) struct Replies<'a> {
 
 impl Replies<'_> {
     /// Decides what was gathered, by names that are held, and replies in order.
-    pub(super) fn decide(&mut self, gathered: &Gathered<'_>, names: &Names<'_>) {
+    pub(super) fn decide(&mut self, gathered: &Gathered<'_>, asking: &Asking<'_>) {
         let mut batch = spare::take();
         let action = |place| gathered.action(place);
-        let answers = names.batch_with(&mut batch, &gathered.asks, action, self.now);
+        let answers = asking.batch_with(&mut batch, &gathered.asks, action, self.now);
         self.add(gathered, answers);
         spare::put_back(batch);
     }

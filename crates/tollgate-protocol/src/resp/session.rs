@@ -199,12 +199,12 @@ impl Door {
             if gathered.asks.is_empty() {
                 replies.out.extend_from_slice(&gathered.said);
             } else if self.waits() {
-                // A reload waits for who holds the names. Boxed, like all that is seldom: others need
+                // A reload waits for who holds the limits. Boxed, like all that is seldom: others need
                 // no room for it.
                 drop(terms);
                 Box::pin(self.decide(&gathered, replies)).await;
             } else {
-                replies.decide(&gathered, &terms.names);
+                replies.decide(&gathered, &terms.asking);
             }
             match stop {
                 Stop::Full => {}

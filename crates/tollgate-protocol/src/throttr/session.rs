@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join;
 use tollgate::algorithm::quota::{Ask, Outcome, Quota};
-use tollgate::limiter::Names;
+use tollgate::limiter::Asking;
 use tollgate::store::Question;
 use tollgate::store::shared::BucketNames;
 use tollgate::{Keyed, Limiter, Moment};
@@ -208,7 +208,7 @@ impl Door {
     ) -> Stop {
         let waits = self.waits();
         let most = if waits { TRIP_REQUESTS } else { BATCH_REQUESTS };
-        let limits = self.options.named_limits.then(|| self.limiter.names());
+        let limits = self.options.named_limits.then(|| self.limiter.asking());
         let Room { questions, names, .. } = room;
         questions.clear();
         names.clear();
@@ -241,12 +241,12 @@ impl Door {
 
 /// The consumer and the limit, if the resource is the name of one.
 fn named_limit<'a>(
-    names: Option<&Names<'_>>,
+    limits: Option<&Asking<'_>>,
     request: &Request<'a>,
 ) -> Option<(&'a [u8], &'a str)> {
-    let names = names?;
+    let limits = limits?;
     let [consumer, resource] = request.ids();
-    let limit = str::from_utf8(resource).ok().filter(|name| names.contains(name))?;
+    let limit = str::from_utf8(resource).ok().filter(|name| limits.contains(name))?;
     Some((consumer, limit))
 }
 

@@ -10,7 +10,7 @@ use axum::http::{Response, Uri};
 use futures_util::future::join_all;
 use serde::Deserialize;
 use smallvec::{SmallVec, smallvec};
-use tollgate::limiter::TRANSACTION_ASKS_MAX;
+use tollgate::limiter::{Account, TRANSACTION_ASKS_MAX};
 use tollgate::{Limiter, Merged, Mistake, Mode, Moment, Request};
 use utoipa::ToSchema;
 
@@ -46,6 +46,13 @@ pub(super) enum Op {
     Check,
     Refund,
     Reset,
+}
+
+impl Op {
+    /// Whether an answer says to come again: a refund that gave nothing back does not.
+    pub(super) fn is_denied(self, is_allowed: bool) -> bool {
+        !is_allowed && matches!(self, Self::Spend | Self::Check)
+    }
 }
 
 /// One ask, or several that are decided as one.
@@ -314,7 +321,8 @@ struct Parts<'p, 'b> {
 pub(super) struct Done<'p> {
     op: Op,
     merged: Merged,
-    decided: Each<Decided<'p>>,
+    asks: Each<Request<'p>>,
+    accounts: Each<Account>,
 }
 
 impl Done<'_> {
@@ -325,16 +333,26 @@ impl Done<'_> {
     /// Appends what was answered, as JSON.
     pub(super) fn write(&self, to: &mut Vec<u8>) {
         // Only the asks of a spend have modes.
-        decision::write(to, &self.decided, &self.merged, self.op == Op::Spend);
+        decision::write(to, &self.decided(), &self.merged, self.op == Op::Spend);
     }
 
     /// Adds the header fields that go with it.
     pub(super) fn write_fields(&self, to: &mut impl Head, dialect: XRateLimit, now: Moment) {
-        let asks: Each<Answered<'_>> = self.decided.iter().map(Decided::answered).collect();
-        // A refund that gave nothing back is nothing to come again for.
-        let denied = !self.is_allowed() && matches!(self.op, Op::Spend | Op::Check);
+        let decided = self.decided();
+        let asks: Each<Answered<'_>> = decided.iter().map(Decided::answered).collect();
+        let denied = self.op.is_denied(self.is_allowed());
         let answers = Answers { asks: &asks, decided_by: self.merged.decided_by, denied };
         fields::write(to, &answers, dialect, now);
+    }
+
+    fn decided(&self) -> Each<Decided<'_>> {
+        let asks = self.asks.iter().zip(&self.accounts).zip(&*self.merged.each);
+        asks.map(|((ask, of), decision)| Decided {
+            ask: *ask,
+            of: of.entitled(),
+            decision: *decision,
+        })
+        .collect()
     }
 }
 
@@ -349,9 +367,9 @@ impl<'p> Parts<'p, '_> {
         let problem = |mistake: Mistake| self.blame(&mistake, asks);
         // What is told besides is looked up first: a limit that a reload takes away meanwhile is a
         // mistake before anything is spent, and never after.
-        let mut described = Each::with_capacity(asks.len());
+        let mut accounts = Each::with_capacity(asks.len());
         for ask in asks {
-            described.push(limiter.account(ask.limit, ask.id).map_err(problem)?);
+            accounts.push(limiter.account(ask.limit, ask.id).map_err(problem)?);
         }
         let wherever = limiter.wherever();
         let merged = match op {
@@ -360,11 +378,7 @@ impl<'p> Parts<'p, '_> {
             Op::Reset => wherever.reset_all(asks, now).await,
         };
         let merged = merged.map_err(problem)?;
-        let decided = asks.iter().zip(described).zip(&*merged.each);
-        let decided =
-            decided.map(|((ask, of), decision)| Decided { ask: *ask, of, decision: *decision });
-        let decided = decided.collect();
-        Ok(Done { op, merged, decided })
+        Ok(Done { op, merged, asks: asks.into(), accounts })
     }
 
     /// The asks, if they are what `op` decides.

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tollgate::limiter::Account;
+use tollgate::limiter::Entitled;
 use tollgate::limits::Limit;
 use tollgate::{Decision, Explanation, Merged, Mode, Nanos, Request};
 use utoipa::ToSchema;
@@ -104,14 +104,14 @@ pub(super) struct LimitBody {
 /// An ask, and what was decided about it.
 pub(super) struct Decided<'a> {
     pub(super) ask: Request<'a>,
-    pub(super) of: Account,
+    pub(super) of: Entitled<'a>,
     pub(super) decision: Decision,
 }
 
 impl Decided<'_> {
     pub(super) fn answered(&self) -> Answered<'_> {
         let has_say = self.ask.mode != Mode::SpendOnly;
-        Answered { name: self.ask.limit, limit: &self.of.terms, decision: self.decision, has_say }
+        Answered { name: self.ask.limit, limit: self.of.terms, decision: self.decision, has_say }
     }
 }
 
@@ -134,7 +134,7 @@ pub(super) fn write(to: &mut Vec<u8>, decided: &[Decided<'_>], merged: &Merged, 
             each.write(&each.decision, to);
         }
         if has_modes {
-            field(",\"mode\":", mode_name(each.ask.mode), to);
+            mode(each.ask.mode, to);
         }
         field(",\"cost\":", &each.ask.cost, to);
         to.push(b'}');
@@ -145,20 +145,64 @@ pub(super) fn write(to: &mut Vec<u8>, decided: &[Decided<'_>], merged: &Merged, 
 impl Decided<'_> {
     /// Appends the fields of an answer.
     fn write(&self, decision: &Decision, to: &mut Vec<u8>) {
-        let Account { terms, shadow, id, bucket } = &self.of;
-        field("\"allowed\":", &decision.allowed, to);
-        field(",\"shadow\":", &decision.shadow, to);
-        field(",\"remaining\":", &decision.remaining, to);
-        length(",\"retry_in\":", ",\"retry_in_ns\":", decision.retry_in, to);
-        length(",\"reset_in\":", ",\"reset_in_ns\":", decision.reset_in, to);
-        field(",\"limit\":{\"name\":", self.ask.limit, to);
-        field(",\"burst\":", &terms.burst(), to);
-        field(",\"count\":", &terms.count(), to);
-        length(",\"period\":", ",\"period_ns\":", terms.period(), to);
-        field(",\"shadow\":", shadow, to);
-        field("},\"id\":", id, to);
-        field(",\"bucket\":", bucket, to);
+        state(decision, to);
+        limit(self.ask.limit, &self.of, to);
+        escaped(self.of.id, to);
+        bucket(self.of.prefix, to);
+        escaped(self.of.id, to);
+        to.push(b'"');
     }
+}
+
+/// Appends how it was decided, and what is left.
+pub(super) fn state(decision: &Decision, to: &mut Vec<u8>) {
+    let verdict = match (decision.allowed, decision.shadow) {
+        (true, false) => "\"allowed\":true,\"shadow\":false,\"remaining\":",
+        (true, true) => "\"allowed\":true,\"shadow\":true,\"remaining\":",
+        (false, false) => "\"allowed\":false,\"shadow\":false,\"remaining\":",
+        (false, true) => "\"allowed\":false,\"shadow\":true,\"remaining\":",
+    };
+    field(verdict, &decision.remaining, to);
+    length(",\"retry_in\":", ",\"retry_in_ns\":", decision.retry_in, to);
+    length(",\"reset_in\":", ",\"reset_in_ns\":", decision.reset_in, to);
+}
+
+/// Appends what applies, up to where the id stands.
+pub(super) fn limit(name: &str, of: &Entitled<'_>, to: &mut Vec<u8>) {
+    field(",\"limit\":{\"name\":", name, to);
+    field(",\"burst\":", &of.terms.burst(), to);
+    field(",\"count\":", &of.terms.count(), to);
+    length(",\"period\":", ",\"period_ns\":", of.terms.period(), to);
+    field(",\"shadow\":", &of.shadow, to);
+    to.extend_from_slice(b"},\"id\":\"");
+}
+
+/// Appends what stands between the id and the id in the key of its bucket.
+pub(super) fn bucket(prefix: &str, to: &mut Vec<u8>) {
+    to.extend_from_slice(b"\",\"bucket\":\"");
+    escaped(prefix, to);
+    to.push(b':');
+}
+
+/// Appends what a transaction did with an ask.
+pub(super) fn mode(mode: Mode, to: &mut Vec<u8>) {
+    to.extend_from_slice(b",\"mode\":\"");
+    to.extend_from_slice(mode_name(mode).as_bytes());
+    to.push(b'"');
+}
+
+/// Appends a text without the quotes around it.
+pub(super) fn escaped(text: &str, to: &mut Vec<u8>) {
+    // All of it is looked at, which takes less than stopping at the first.
+    let is_plain = |byte: &u8| *byte >= b' ' && *byte != b'"' && *byte != b'\\';
+    if text.as_bytes().iter().fold(true, |so_far, byte| so_far & is_plain(byte)) {
+        to.extend_from_slice(text.as_bytes());
+        return;
+    }
+    let begin = to.len();
+    field("", text, to);
+    to.remove(begin);
+    to.pop();
 }
 
 /// Appends a field: what stands before its value, and the value.

@@ -62,6 +62,33 @@ pub(crate) trait Head {
     fn number(&mut self, name: HeaderName, number: u64);
 }
 
+/// Fields as lines, as HTTP/1 has them.
+pub(crate) struct Lines<'o>(pub(crate) &'o mut Vec<u8>);
+
+impl Head for Lines<'_> {
+    fn text(&mut self, name: HeaderName, text: String) {
+        let Self(out) = self;
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn number(&mut self, name: HeaderName, number: u64) {
+        let Self(out) = self;
+        out.extend_from_slice(name.as_str().as_bytes());
+        digits(": ", number, out);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Appends a number, and what stands before it.
+pub(crate) fn digits(before: &str, number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(before.as_bytes());
+    // Writing a number into memory cannot fail.
+    let _ = serde_json::to_writer(out, &number);
+}
+
 impl Head for HeaderMap {
     fn text(&mut self, name: HeaderName, text: String) {
         if let Ok(value) = HeaderValue::try_from(text) {
@@ -78,12 +105,49 @@ impl Head for HeaderMap {
 pub(crate) fn write(to: &mut impl Head, answers: &Answers<'_>, dialect: XRateLimit, now: Moment) {
     let retry_after = answers.retry_after_secs();
     write_lists(to, answers, retry_after);
+    let Some(ask) = answers.asks.get(answers.decided_by) else { return };
+    write_others(to, ask, retry_after, dialect, now);
+}
+
+/// What the two lists say of a single ask, as lines, up to the number of what is left: always the
+/// same for the same limit.
+pub(crate) fn begin_lists(ask: &Answered<'_>) -> String {
+    let policies = format::lists([policy(ask)], None).policies;
+    let name = format::quoted(ask.name);
+    format!("{RATELIMIT_POLICY}: {policies}\r\n{RATELIMIT}: {name};r=")
+}
+
+/// Adds what [`begin_lists`] leaves out: the number of what is left, when there is more, and the
+/// other fields.
+pub(crate) fn finish_lists(
+    to: &mut Vec<u8>,
+    ask: &Answered<'_>,
+    denied: bool,
+    dialect: XRateLimit,
+    now: Moment,
+) {
+    let answers = Answers { asks: std::slice::from_ref(ask), decided_by: 0, denied };
+    let retry_after = answers.retry_after_secs();
+    let (remaining, more_in) = format::standing(ask.decision.remaining, ask.more_in(), retry_after);
+    digits("", remaining, to);
+    if let Some(more_in) = more_in {
+        digits(";t=", more_in, to);
+    }
+    to.extend_from_slice(b"\r\n");
+    write_others(&mut Lines(to), ask, retry_after, dialect, now);
+}
+
+fn write_others(
+    to: &mut impl Head,
+    ask: &Answered<'_>,
+    retry_after: Option<u64>,
+    dialect: XRateLimit,
+    now: Moment,
+) {
     if let Some(secs) = retry_after {
         to.number(RETRY_AFTER, secs);
     }
-    if let Some(ask) = answers.asks.get(answers.decided_by) {
-        write_dialect(to, ask, dialect, now);
-    }
+    write_dialect(to, ask, dialect, now);
 }
 
 /// How long until the bucket has one more token; zero if it is full. At most a nanosecond too

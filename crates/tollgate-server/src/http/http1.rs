@@ -134,7 +134,7 @@ impl<S: Answering> Http1<S> {
         output.clear();
         let answered = short::answer(app, &self.peer, desk, bytes, now, &mut output);
         line.begun = Bytes::copy_from_slice(&bytes[answered.bytes..]);
-        let requests = answered.counts.requests;
+        let requests = answered.counts.requests + answered.counts.malformed;
         if requests > 0 {
             self.peer.activity.answered(requests);
             self.peer.wire.answered();

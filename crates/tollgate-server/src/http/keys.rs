@@ -127,6 +127,11 @@ impl Keys {
         self.tokens.load()
     }
 
+    /// Whether nobody is asked for a proof of who it is.
+    pub(super) fn is_open(&self) -> bool {
+        !self.has_client_ca && self.tokens().is_none()
+    }
+
     /// What the next connection is secured with, if it is to be.
     pub(super) fn tls(&self) -> Option<Arc<ServerConfig>> {
         self.tls.as_ref().map(Reloading::config)

@@ -162,6 +162,10 @@ impl Problem {
         Self { challenge: refusal.challenge(), ..Self::new(kind, refusal) }
     }
 
+    pub(super) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
     /// The same with another status.
     pub(super) fn with_status(self, status: StatusCode) -> Self {
         Self { status: status.as_u16(), ..self }
@@ -181,7 +185,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response<Body> {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = self.status();
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;

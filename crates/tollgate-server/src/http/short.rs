@@ -2,30 +2,36 @@
 //!
 //! hyper reads whatever HTTP/1 allows, and makes of it what any handler may want to know; a router
 //! looks for the handler. For the few requests that come all the time this took several times as
-//! long as all else together. They are answered here if they are whole and plain. Whatever is not,
-//! and whatever is not answered with a decision, goes the long way, so that there is one piece of
-//! code to say what is wrong; a test compares the two.
+//! long as all else together. They are answered here if they are whole and plain, those that one
+//! read brought together. Whatever is not goes the long way; a test compares the two.
 
+mod ask;
+mod heads;
+mod phrases;
 #[cfg(test)]
 mod tests;
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
-use std::time::{Duration, UNIX_EPOCH};
 
-use axum::http::{HeaderName, Method, Request, Version};
+use axum::http::{Method, Request, Version};
 use futures_util::FutureExt as _;
 use httparse::{Header, Status};
-use tollgate::Moment;
+use smallvec::SmallVec;
+use tollgate::algorithm::book::Action;
+use tollgate::limits::IdBuffer;
+use tollgate::{Batch, Limiter, Mode, Moment};
 use tollgate_protocol::Counts;
 
 use super::app::App;
 use super::connection::Peer;
-use super::decide::{self, Done, Op};
-use super::fields::Head;
+use super::decide::{self, COST_DEFAULT, Done, Op};
+use super::decision::Decided;
 use super::route::{self, Asked};
 use crate::office::Office;
 use crate::settings::{HttpSettings, XRateLimit};
+use heads::Heads;
+use phrases::Phrases;
 
 /// How much is read at once. All of it is answered before anything is written, and an answer is up to
 /// eight times as long as its request.
@@ -62,10 +68,9 @@ impl Default for Desk {
 
 #[derive(Default)]
 struct Scratch {
-    body: Vec<u8>,
-    /// The date of a second, as text, which most answers share with the one before.
-    date: String,
-    date_secs: u64,
+    heads: Heads,
+    batch: Batch,
+    phrases: Phrases,
 }
 
 /// What was answered of some bytes.
@@ -98,23 +103,108 @@ pub(super) fn answer(
     // Answers may have to be waited for, or to say that they are the last.
     let office = app.office.get().filter(|office| !office.house.http.wherever().waits());
     let Some(office) = office.filter(|_| !app.is_draining()) else { return answered };
-    let mut scratch = desk.scratch.borrow_mut();
+    let Scratch { heads, batch, phrases } = &mut *desk.scratch.borrow_mut();
+    let (is_open, limiter) = (app.keys.is_open(), &office.house.http);
+    let mut writer = Writer { phrases, dialect: app.settings.x_ratelimit, now, out };
+    let mut round = Round::default();
     loop {
         let front = bytes.get(answered.bytes..).unwrap_or_default();
-        let plain = match Front::read(front, &app.settings) {
-            Front::Plain(plain) if plain.is_admitted(app, peer) => plain,
+        let plain = match heads.front(front, app, peer, is_open) {
+            Front::Plain(plain) => plain,
             Front::Begun => {
                 answered.rest = Rest::Begun;
-                return answered;
+                break;
             }
-            _ => return answered,
+            Front::Other => break,
         };
-        let Some(is_allowed) = plain.decide(app, office, now, &mut scratch, out) else {
-            return answered;
-        };
+        if !round.take(&plain) {
+            round.answer(limiter, batch, &mut writer, &mut answered.counts);
+            let Some(is_allowed) = plain.decide(office, &mut writer) else { break };
+            count(&mut answered.counts, is_allowed);
+        }
         answered.bytes += plain.bytes;
-        answered.counts.requests += 1;
-        *(if is_allowed { &mut answered.counts.allowed } else { &mut answered.counts.denied }) += 1;
+    }
+    round.answer(limiter, batch, &mut writer, &mut answered.counts);
+    answered
+}
+
+fn count(counts: &mut Counts, is_allowed: bool) {
+    counts.requests += 1;
+    *(if is_allowed { &mut counts.allowed } else { &mut counts.denied }) += 1;
+}
+
+/// What is written, and where to.
+struct Writer<'w> {
+    phrases: &'w mut Phrases,
+    dialect: XRateLimit,
+    now: Moment,
+    out: &'w mut Vec<u8>,
+}
+
+/// Requests for one bucket each, which are decided together.
+#[derive(Default)]
+struct Round<'b> {
+    asks: SmallVec<[tollgate::Request<'b>; ROUND_ASKS]>,
+    ops: SmallVec<[Op; ROUND_ASKS]>,
+}
+
+/// As many as most clients have under way.
+const ROUND_ASKS: usize = 16;
+
+impl<'b> Round<'b> {
+    /// Takes a request, and says whether it is such a one.
+    fn take(&mut self, plain: &Plain<'b>) -> bool {
+        let Some(ask) = ask::read(plain.body) else { return false };
+        let cost = match (plain.op, ask.cost) {
+            (Op::Reset, None) => 0,
+            (Op::Reset, Some(_)) => return false,
+            (_, cost) => cost.unwrap_or(COST_DEFAULT),
+        };
+        let mode = if plain.op == Op::Check { Mode::CheckOnly } else { Mode::CheckAndSpend };
+        self.asks.push(tollgate::Request::new(ask.limit, ask.id, cost).with_mode(mode));
+        self.ops.push(plain.op);
+        true
+    }
+
+    /// Decides them, answers them in order, and forgets them.
+    fn answer(
+        &mut self,
+        limiter: &Limiter,
+        batch: &mut Batch,
+        writer: &mut Writer<'_>,
+        counts: &mut Counts,
+    ) {
+        if self.asks.is_empty() {
+            return;
+        }
+        let Writer { phrases, dialect, now, out } = writer;
+        let asking = limiter.asking();
+        let action = |place: usize| match self.ops[place] {
+            Op::Spend => Action::CheckAndSpend,
+            Op::Check => Action::CheckOnly,
+            Op::Refund => Action::Refund,
+            Op::Reset => Action::Reset,
+        };
+        let answers = asking.batch_with(batch, &self.asks, action, *now);
+        for ((ask, op), answer) in self.asks.iter().zip(&self.ops).zip(answers.iter()) {
+            let mut buffer = IdBuffer::new();
+            let decided = answer.map_err(Clone::clone).and_then(|decision| {
+                let of = asking.entitled(ask.limit, ask.id, &mut buffer)?;
+                Ok(Decided { ask: *ask, of, decision })
+            });
+            match decided {
+                Ok(decided) => {
+                    phrases.decision(*op, &decided, *dialect, *now, out);
+                    count(counts, decided.decision.allowed);
+                }
+                Err(mistake) => {
+                    phrases.mistake(&mistake, *now, out);
+                    counts.malformed += 1;
+                }
+            }
+        }
+        self.asks.clear();
+        self.ops.clear();
     }
 }
 
@@ -256,70 +346,13 @@ impl Plain<'_> {
     }
 
     /// Decides it, appends the answer, and says whether it was allowed. Nothing if it is a mistake.
-    fn decide(
-        &self,
-        app: &App,
-        office: &Office,
-        now: Moment,
-        scratch: &mut Scratch,
-        out: &mut Vec<u8>,
-    ) -> Option<bool> {
+    fn decide(&self, office: &Office, writer: &mut Writer<'_>) -> Option<bool> {
+        let Writer { phrases, dialect, now, out } = writer;
         let answer = |done: &Done<'_>| {
-            scratch.write(done, app.settings.x_ratelimit, now, out);
+            phrases.done(done, *dialect, *now, out);
             done.is_allowed()
         };
         // Buckets are in memory, so it is decided at once.
-        decide::decided(self.op, office, self.body, now, answer).now_or_never()?.ok()
+        decide::decided(self.op, office, self.body, *now, answer).now_or_never()?.ok()
     }
-}
-
-impl Scratch {
-    /// Appends an answer as hyper writes it.
-    fn write(&mut self, done: &Done<'_>, dialect: XRateLimit, now: Moment, out: &mut Vec<u8>) {
-        self.body.clear();
-        done.write(&mut self.body);
-        out.extend_from_slice(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n");
-        done.write_fields(&mut Lines(out), dialect, now);
-        out.extend_from_slice(b"content-length: ");
-        digits(self.body.len() as u64, out);
-        out.extend_from_slice(b"\r\ncache-control: no-store\r\ndate: ");
-        out.extend_from_slice(self.date(now).as_bytes());
-        out.extend_from_slice(b"\r\n\r\n");
-        out.extend_from_slice(&self.body);
-    }
-
-    fn date(&mut self, now: Moment) -> &str {
-        let secs = now.as_nanos() / 1_000_000_000;
-        if self.date.is_empty() || self.date_secs != secs {
-            self.date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(secs));
-            self.date_secs = secs;
-        }
-        &self.date
-    }
-}
-
-/// Header fields as HTTP/1 has them.
-struct Lines<'o>(&'o mut Vec<u8>);
-
-impl Head for Lines<'_> {
-    fn text(&mut self, name: HeaderName, text: String) {
-        let Self(out) = self;
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(text.as_bytes());
-        out.extend_from_slice(b"\r\n");
-    }
-
-    fn number(&mut self, name: HeaderName, number: u64) {
-        let Self(out) = self;
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        digits(number, out);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
-fn digits(number: u64, out: &mut Vec<u8>) {
-    // Writing a number into memory cannot fail.
-    let _ = serde_json::to_writer(out, &number);
 }

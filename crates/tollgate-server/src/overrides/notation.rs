@@ -74,25 +74,31 @@ impl Seconds {
     /// Appends the same.
     pub(crate) fn write(self, to: &mut Vec<u8>) {
         let nanos = self.0.get();
-        // Dividing 128 bits takes many times as long as 64.
-        let (whole, rest) = if let Ok(nanos) = u64::try_from(nanos) {
-            (u128::from(nanos / SECOND_NANOS), nanos % SECOND_NANOS)
+        // Dividing 128 bits takes many times as long as 64, and writing them too. Writing a number
+        // into memory cannot fail.
+        let rest = if let Ok(nanos) = u64::try_from(nanos) {
+            let _ = serde_json::to_writer(&mut *to, &(nanos / SECOND_NANOS));
+            nanos % SECOND_NANOS
         } else {
-            (nanos / SECOND, u64::try_from(nanos % SECOND).unwrap_or_default())
+            let _ = serde_json::to_writer(&mut *to, &(nanos / SECOND));
+            u64::try_from(nanos % SECOND).unwrap_or_default()
         };
-        // Writing a number into memory cannot fail.
-        let _ = serde_json::to_writer(&mut *to, &whole);
-        if rest == 0 {
-            return;
-        }
-        to.push(b'.');
-        let (mut rest, mut unit) = (rest, SECOND_NANOS / 10);
-        while rest > 0 {
-            to.push(b'0' + u8::try_from(rest / unit).unwrap_or_default());
-            rest %= unit;
-            unit /= 10;
+        if rest > 0 {
+            write_fraction(rest, to);
         }
     }
+}
+
+/// Appends nanoseconds that are less than a second, as the fraction of one.
+fn write_fraction(nanos: u64, to: &mut Vec<u8>) {
+    let mut fraction = *b".000000000";
+    let mut rest = nanos;
+    for digit in fraction.iter_mut().skip(1).rev() {
+        *digit = b'0' + u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+    }
+    let end = fraction.iter().rposition(|digit| *digit != b'0');
+    to.extend_from_slice(fraction.get(..=end.unwrap_or_default()).unwrap_or_default());
 }
 
 impl Serialize for Seconds {

@@ -34,7 +34,8 @@ pub const X_RATELIMIT_RESET: &str = "x-ratelimit-reset";
 
 /// The largest integer of a structured field: 15 digits.
 const INTEGER_MAX: u128 = 999_999_999_999_999;
-const SECOND: u128 = 1_000_000_000;
+const SECOND: u128 = SECOND_NANOS as u128;
+const SECOND_NANOS: u64 = 1_000_000_000;
 const MILLISECOND: u128 = 1_000_000;
 
 /// One policy and how it stands.
@@ -113,6 +114,21 @@ pub fn lists<'a>(
     lists
 }
 
+/// What the list of states says of a policy: its `r`, and its `t` if it has one.
+pub fn standing(remaining: u64, more_in: Nanos, retry_after: Option<u64>) -> (u64, Option<u64>) {
+    let more_in = whole_secs(more_in);
+    // Nobody who was denied has to wait for the buckets that would have let him pass.
+    let is_told = more_in > 0 && retry_after.is_none_or(|retry_after| more_in <= retry_after);
+    (integer(remaining.into()), is_told.then_some(more_in))
+}
+
+/// A name as both lists have it.
+pub fn quoted(name: &str) -> String {
+    let mut text = String::new();
+    list_name(&mut text, name);
+    text
+}
+
 /// What `Retry-After` says to whoever has to wait so long: whole seconds, at least one, as who is
 /// told to wait none comes straight back and is denied again.
 pub fn retry_after_secs(wait: Nanos) -> u64 {
@@ -138,10 +154,9 @@ fn list_policy(to: &mut String, policy: &Policy<'_>) {
 
 fn list_state(to: &mut String, policy: &Policy<'_>, retry_after: Option<u64>) {
     list_name(to, policy.name);
-    list_number(to, ";r=", integer(policy.remaining.into()));
-    let more_in = whole_secs(policy.more_in);
-    // Nobody who was denied has to wait for the buckets that would have let him pass.
-    if more_in > 0 && retry_after.is_none_or(|retry_after| more_in <= retry_after) {
+    let (remaining, more_in) = standing(policy.remaining, policy.more_in, retry_after);
+    list_number(to, ";r=", remaining);
+    if let Some(more_in) = more_in {
         list_number(to, ";t=", more_in);
     }
 }
@@ -197,7 +212,11 @@ fn date(at: u128) -> String {
 
 /// Rounds up: a client that waits this long has waited long enough.
 fn whole_secs(length: Nanos) -> u64 {
-    integer(length.get().div_ceil(SECOND))
+    // Dividing 128 bits takes many times as long as 64.
+    match u64::try_from(length.get()) {
+        Ok(nanos) => nanos.div_ceil(SECOND_NANOS),
+        Err(_) => integer(length.get().div_ceil(SECOND)),
+    }
 }
 
 /// The largest integer that a field can hold stands for all that are larger.

@@ -7,7 +7,7 @@ use crate::Nanos;
 use crate::algorithm::book::Gcra;
 use crate::algorithm::gcra::Outcome;
 use crate::limits::resolver::{Applied, Resolver, Unresolved};
-use crate::limits::{Limit, Origin};
+use crate::limits::{IdBuffer, Limit, Origin};
 use crate::store::Question;
 
 /// Which limit applies to an id and why, where it is counted, and the arithmetic of an answer.
@@ -53,7 +53,8 @@ impl Explanation {
     ) -> Result<Self, Mistake> {
         let answer = decision(resolver, ask, question, after)?;
         let unresolved = |unresolved| mistake(resolver, ask, unresolved);
-        let applied = resolver.applied(ask.limit, ask.id).map_err(unresolved)?;
+        let mut buffer = IdBuffer::new();
+        let applied = resolver.applied(ask.limit, ask.id, &mut buffer).map_err(unresolved)?;
         let terms = *applied.limit().ok_or(Unresolved::NoDefault).map_err(unresolved)?;
         let before = Decision::new(&peek.ask, before);
         Ok(Self::new(&applied, terms, ask.cost, [before, answer], after.retry_in))
@@ -70,7 +71,7 @@ impl Explanation {
         let of_default = default.as_ref().map(|(_, origin)| origin.clone());
         Self {
             limit: applied.named.name().to_owned(),
-            id: applied.id.to_string(),
+            id: applied.id.to_owned(),
             bucket: applied.bucket_key(),
             terms,
             is_override: applied.over.is_some(),

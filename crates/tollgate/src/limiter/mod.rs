@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod asking;
 mod batch;
 mod carry;
 mod decisions;
@@ -39,16 +40,16 @@ mod witness;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::Guard;
 use parking_lot::Mutex;
 
 pub use crate::algorithm::carried::{CARRIED_RULES_MAX, Carried, TooManyRules};
+pub use asking::{Asking, Entitled};
 pub use batch::{Answers, Batch};
 pub use carry::CARRIED;
 pub use decisions::Decisions;
 pub use explain::Explanation;
 pub use mistake::Mistake;
-use snapshot::{InForce, Snapshot};
+use snapshot::Snapshot;
 pub use transaction::{Merged, Mode, TRANSACTION_ASKS_MAX};
 pub use wherever::{AlreadyShared, Wherever};
 pub use witness::{Act, Decided, Ruling, Seen, Witness};
@@ -57,7 +58,7 @@ use crate::algorithm::book::{Action, Ask, Book, Gcra};
 use crate::algorithm::carried::CarriedRules;
 use crate::algorithm::gcra::{Outcome, Verdict};
 use crate::limits::resolver::{Entry, Registry, Resolver, Unresolved};
-use crate::limits::{Limit, Limits, NamedLimit};
+use crate::limits::{IdBuffer, Limit, Limits};
 use crate::store::shared::SharedStore;
 use crate::store::{Held, MemoryStore, Question, Secret, Store};
 use crate::{Moment, Nanos};
@@ -112,8 +113,9 @@ pub struct Account {
     pub shadow: bool,
     /// The id in its one spelling.
     pub id: String,
-    /// The key of its bucket, such as `6:12345678`.
-    pub bucket: String,
+    /// What stands for the limit in the key of its bucket: with a colon and the id behind it, such
+    /// as `6:12345678`, that is the key.
+    pub prefix: String,
 }
 
 /// One ask: of a limit, for an id.
@@ -268,7 +270,7 @@ impl Limiter {
         action: impl Fn(usize) -> Action,
         now: Moment,
     ) -> Answers<'b> {
-        self.names().batch_with(batch, asks, action, now)
+        self.asking().batch_with(batch, asks, action, now)
     }
 
     /// What applies to an id and why, and the arithmetic of what an ask of `cost` would be
@@ -299,30 +301,20 @@ impl Limiter {
 
     /// What applies to an id, and the bucket that it is counted in, looked up at once.
     pub fn account(&self, limit: &str, id: &str) -> Result<Account, Mistake> {
-        let resolver = self.core.resolver.load();
-        let told = |e| mistake(&resolver, &Request::new(limit, id, 0), e);
-        let applied = resolver.applied(limit, id).map_err(told)?;
-        Ok(Account {
-            terms: *applied.limit().ok_or(Unresolved::NoDefault).map_err(told)?,
-            shadow: applied.named.is_shadow(),
-            bucket: applied.bucket_key(),
-            id: applied.id.into(),
-        })
+        let asking = self.asking();
+        let mut buffer = IdBuffer::new();
+        let Entitled { terms, shadow, id, prefix } = asking.entitled(limit, id, &mut buffer)?;
+        let (id, prefix) = (id.to_owned(), prefix.to_owned());
+        Ok(Account { terms: *terms, shadow, id, prefix })
     }
 
     /// The key of the bucket that an id is counted in, such as `6:12345678`.
     pub fn bucket_key(&self, limit: &str, id: &str) -> Result<String, Mistake> {
         let resolver = self.core.resolver.load();
         let request = Request::new(limit, id, 0);
-        let applied = resolver.applied(limit, id).map_err(|e| mistake(&resolver, &request, e))?;
-        Ok(applied.bucket_key())
-    }
-
-    /// The names that can be asked for now. A reload waits for whoever holds them, so they are
-    /// for looking up a few, not for keeping.
-    #[inline]
-    pub fn names(&self) -> Names<'_> {
-        Names { limiter: self, resolver: self.core.resolver.load() }
+        let mut buffer = IdBuffer::new();
+        let applied = resolver.applied(limit, id, &mut buffer);
+        Ok(applied.map_err(|e| mistake(&resolver, &request, e))?.bucket_key())
     }
 
     /// How many buckets are in memory, and what was lost for want of it.
@@ -373,50 +365,6 @@ impl Limiter {
     }
 }
 
-/// The names of a limiter, as of one moment.
-pub struct Names<'l> {
-    limiter: &'l Limiter,
-    resolver: Guard<Arc<InForce>>,
-}
-
-impl Names<'_> {
-    /// What [`Wherever::batch_with`] says of buckets in memory, by the limits that are held here.
-    /// Who looked names up first need not take the limits twice.
-    #[inline]
-    pub fn batch_with<'b>(
-        &self,
-        batch: &'b mut Batch,
-        asks: &[Request<'_>],
-        action: impl Fn(usize) -> Action,
-        now: Moment,
-    ) -> Answers<'b> {
-        let Self { limiter, resolver } = self;
-        batch.resolve(resolver, asks, action);
-        limiter.core.store.decide(&batch.questions, &mut batch.outcomes, now);
-        batch.blame_costs(resolver, asks);
-        if let Some(witness) = &limiter.witness {
-            witness.decided(&Decided::new(resolver, asks, &batch.questions, &batch.outcomes));
-        }
-        Answers { batch }
-    }
-
-    /// Whether there is a limit or bucket of this name.
-    #[inline]
-    pub fn contains(&self, name: &str) -> bool {
-        self.resolver.entry(name).is_ok()
-    }
-
-    /// Whether some of them have a colon, which otherwise stands between a name and an id.
-    pub fn have_colons(&self) -> bool {
-        self.resolver.has_colons()
-    }
-
-    /// What is limited under this name.
-    pub fn named(&self, name: &str) -> Option<&NamedLimit> {
-        self.resolver.named(name)
-    }
-}
-
 #[inline]
 fn question(
     resolver: &Resolver,
@@ -459,7 +407,8 @@ fn decision(
 
 #[cold]
 fn cost_above_burst(resolver: &Resolver, ask: &Request<'_>) -> Mistake {
-    let burst = match (ask.carried, resolver.applied(ask.limit, ask.id)) {
+    let mut buffer = IdBuffer::new();
+    let burst = match (ask.carried, resolver.applied(ask.limit, ask.id, &mut buffer)) {
         (Some(carried), _) => resolver.keys().burst(carried),
         (None, Ok(applied)) => applied.limit().map_or(0, Limit::burst),
         (None, Err(_)) => 0,

@@ -37,6 +37,40 @@ fn an_override_applies_to_its_id_however_it_is_spelled() {
 }
 
 #[test]
+fn what_an_id_is_entitled_to_is_what_is_explained() {
+    let shade = "Shade: {burst: 1, count: 1, period: 1s, shadow: true}";
+    let limiter = limiter(&format!("{ORDERS}\n{shade}"), MORE);
+    let asking = limiter.asking();
+    for (limit, id) in
+        [("NewOrdersPerAccount", "0012345678"), ("NewOrdersPerAccount", "7"), ("Shade", "ada")]
+    {
+        let mut buffer = IdBuffer::new();
+        let of = asking.entitled(limit, id, &mut buffer).unwrap();
+        let told = limiter.explain(limit, id, 1, START).unwrap();
+        assert_eq!((*of.terms, of.shadow, of.id), (told.terms, told.shadow, &*told.id));
+        assert_eq!(format!("{}:{}", of.prefix, of.id), told.bucket);
+        let kept = limiter.account(limit, id).unwrap();
+        assert_eq!(format!("{:?}", kept.entitled()), format!("{of:?}"));
+    }
+    let mut buffer = IdBuffer::new();
+    asking.entitled("NewOrdersPerAccount", "ada", &mut buffer).unwrap_err();
+}
+
+#[test]
+fn what_is_asked_by_the_limits_of_a_moment_is_decided_by_them() {
+    let limiter = limiter(ORDERS, "");
+    let mut batch = Batch::default();
+    let asking = limiter.asking();
+    let asks = [("1", 300), ("1", 1), ("ada", 1), ("1", 301), ("1", 0)];
+    let asks = asks.map(|(id, cost)| Request::new("NewOrdersPerAccount", id, cost));
+    let actions = [Action::CheckOnly, Action::CheckAndSpend, Action::Reset, Action::Refund];
+    let action = |place: usize| actions.get(place).copied().unwrap_or(Action::CheckOnly);
+    let answers = asking.batch_with(&mut batch, &asks, action, START);
+    let left: Vec<_> = answers.iter().map(|it| it.ok().map(|it| it.remaining)).collect();
+    assert_eq!(left, [Some(0), Some(299), None, None, Some(299)]);
+}
+
+#[test]
 fn mistakes_say_what_was_wrong() {
     let limiter =
         limiter(ORDERS, "FailedAuthorizationsPerAccount:1: {burst: 1, count: 1, period: 1s}");

@@ -6,6 +6,7 @@ use super::{Decided, Decision, Decisions, Limiter, Mistake, Request, decision, m
 use crate::Moment;
 use crate::algorithm::book::{Action, Gcra};
 use crate::algorithm::gcra::Outcome;
+use crate::limits::IdBuffer;
 use crate::limits::resolver::{Keys, Resolver};
 use crate::store::{Question, Store};
 
@@ -126,7 +127,8 @@ fn bucket_key(resolver: &Resolver, ask: &Request<'_>) -> Result<String, Mistake>
     if ask.carried.is_some() {
         return Ok(Keys::bucket_key(ask.id));
     }
-    let applied = resolver.applied(ask.limit, ask.id);
+    let mut buffer = IdBuffer::new();
+    let applied = resolver.applied(ask.limit, ask.id, &mut buffer);
     applied.map(|applied| applied.bucket_key()).map_err(|e| mistake(resolver, ask, e))
 }
 

@@ -150,20 +150,21 @@ pub(crate) enum Unresolved {
 #[derive(Debug)]
 pub(crate) struct Applied<'a> {
     pub(crate) named: &'a NamedLimit,
-    prefix: &'a str,
-    pub(crate) id: Box<str>,
+    /// What stands for the name in bucket keys.
+    pub(crate) prefix: &'a str,
+    pub(crate) id: &'a str,
     pub(crate) over: Option<&'a Override>,
     pub(crate) default: Option<&'a DefaultLimit>,
 }
 
-impl Applied<'_> {
-    pub(crate) fn limit(&self) -> Option<&Limit> {
+impl<'a> Applied<'a> {
+    pub(crate) fn limit(&self) -> Option<&'a Limit> {
         let default = || self.default.map(|default| &default.limit);
         self.over.map(|over| &over.limit).or_else(default)
     }
 
     pub(crate) fn bucket_key(&self) -> String {
-        [self.prefix, ":", &self.id].concat()
+        [self.prefix, ":", self.id].concat()
     }
 }
 
@@ -246,16 +247,25 @@ impl Resolver {
         self.entry(name).ok().and_then(|entry| self.limits.iter().nth(entry.place))
     }
 
-    /// What [`Entry::question`] finds, in words.
-    pub(crate) fn applied(&self, name: &str, id: &str) -> Result<Applied<'_>, Unresolved> {
+    /// What [`Entry::question`] finds, in words. The one spelling of the id is written into `buffer`
+    /// if it is another.
+    pub(crate) fn applied<'a>(
+        &'a self,
+        name: &str,
+        id: &'a str,
+        buffer: &'a mut IdBuffer,
+    ) -> Result<Applied<'a>, Unresolved> {
         let entry = self.entry(name)?;
         let named = self.limits.iter().nth(entry.place).ok_or(Unresolved::Name)?;
-        let mut buffer = IdBuffer::new();
-        let id = entry.id_format.canonical(id, &mut buffer).map_err(Unresolved::Id)?;
-        let bucket = entry.secret.fingerprint(id.as_bytes());
-        let over = entry.overrides.get(&bucket).and_then(|&(_, at)| named.overrides().get(at));
+        let id = entry.id_format.canonical(id, buffer).map_err(Unresolved::Id)?;
+        let over = if entry.overrides.is_empty() {
+            None
+        } else {
+            let bucket = entry.secret.fingerprint(id.as_bytes());
+            entry.overrides.get(&bucket).and_then(|&(_, at)| named.overrides().get(at))
+        };
         let (prefix, default) = (&*entry.prefix, named.default());
-        Ok(Applied { named, prefix, id: id.into(), over, default })
+        Ok(Applied { named, prefix, id, over, default })
     }
 
     /// Appends the key of the bucket that an id is counted in, and tells how it is shared. Appends

@@ -15,12 +15,9 @@ Shadow: {burst: 1, count: 1, period: 1ms, shadow: true}
 fn body(decided: &[Decided<'_>], merged: &Merged, has_modes: bool) -> DecisionBody {
     let answer = |each: &Decided<'_>, decision: &Decision| AnswerBody {
         state: StateBody::new(decision),
-        limit: LimitBody {
-            shadow: each.of.shadow,
-            ..LimitBody::of(each.ask.limit, &each.of.terms)
-        },
-        id: each.of.id.clone(),
-        bucket: each.of.bucket.clone(),
+        limit: LimitBody { shadow: each.of.shadow, ..LimitBody::of(each.ask.limit, each.of.terms) },
+        id: each.of.id.to_owned(),
+        bucket: format!("{}:{}", each.of.prefix, each.of.id),
     };
     let asks = decided.iter().map(|each| AskOutcome {
         answer: answer(each, &each.decision),
@@ -48,12 +45,15 @@ fn what_is_written_is_what_the_types_say() {
     for (count, nanos) in [(1, 0), (2, 1), (3, 1), (3, 1_500_000_000), (2, 7_000_000_000)] {
         let asks = &asks[..count];
         let merged = limiter.transaction(asks, Moment::from_nanos(nanos)).unwrap();
+        let accounts: Vec<_> =
+            asks.iter().map(|ask| limiter.account(ask.limit, ask.id).unwrap()).collect();
         let decided: Vec<_> = asks
             .iter()
+            .zip(&accounts)
             .zip(&*merged.each)
-            .map(|(ask, decision)| Decided {
+            .map(|((ask, of), decision)| Decided {
                 ask: *ask,
-                of: limiter.account(ask.limit, ask.id).unwrap(),
+                of: of.entitled(),
                 decision: *decision,
             })
             .collect();

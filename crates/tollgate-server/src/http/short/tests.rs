@@ -1,3 +1,6 @@
+use serde_json::Value;
+use tollgate_testkit::random::Random;
+
 use super::*;
 use crate::settings::Settings;
 
@@ -73,4 +76,58 @@ fn what_hyper_answered_is_known_to_be_plain() {
     assert!(is_plain(&request("accept: */*")));
     assert!(!is_plain(&request("expect: 100-continue")));
     assert!(!is_plain(&request("origin: http://localhost")));
+}
+
+const ASKS: [&str; 4] = [
+    r#"{"limit":"LoginsPerUser","id":"ada"}"#,
+    "{\"limit\":\"LoginsPerUser\",\"id\":\"gr\u{e4}ce\",\"cost\":12}",
+    r#"{"limit": "", "id": "", "cost": 0}"#,
+    r#"{"limit":"x","id": "y","cost":123456789012345678}"#,
+];
+
+#[test]
+fn an_ask_that_is_read_at_a_glance_says_what_all_of_json_says() {
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
+    let mut read = 0;
+    for _ in 0..200_000 {
+        let mut body = random.pick(&ASKS).as_bytes().to_vec();
+        for _ in 0..random.index(3) {
+            let (place, byte) =
+                (random.index(body.len()), random.pick(b"\"\\{}:, 019.e-adi\n\xff"));
+            match random.index(3) {
+                0 => body[place] = byte,
+                1 => body.insert(place, byte),
+                _ => drop(body.remove(place)),
+            }
+        }
+        let Some(ask::Ask { limit, id, cost }) = ask::read(&body) else { continue };
+        let mut expected = serde_json::json!({"limit": limit, "id": id});
+        if let Some(cost) = cost {
+            expected["cost"] = cost.into();
+        }
+        let said: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(said, expected, "{}", String::from_utf8_lossy(&body));
+        read += 1;
+    }
+    assert!(read > 50_000, "{read}");
+    assert!(ASKS.iter().all(|body| ask::read(body.as_bytes()).is_some()));
+}
+
+#[test]
+fn what_hardly_anybody_writes_is_not_read_at_a_glance() {
+    for body in [
+        r#"{"limit":"a","id":"b","cost":1.0}"#,
+        r#"{"limit":"a","id":"b","cost":01}"#,
+        r#"{"limit":"a","id":"b","cost":-1}"#,
+        r#"{"limit":"a","id":"b","cost":}"#,
+        r#"{"limit":"a","id":"b","cost":1234567890123456789}"#,
+        r#"{"limit":"a","id":"b","cost":1,"cost":1}"#,
+        r#"{"limit":"a\u0062","id":"b"}"#,
+        r#"{"id":"b","limit":"a"}"#,
+        r#"{"limit":"a"}"#,
+        r#"{"limit":"a","id":"b"} "#,
+        "",
+    ] {
+        assert_eq!(ask::read(body.as_bytes()), None, "{body}");
+    }
 }

@@ -152,8 +152,7 @@ pub(super) fn short_bulk(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (line_end == b"\r\n").then_some((word, rest))
 }
 
-/// What stands before the bulk string of one of the words of an array, and behind it. Nothing if so
-/// much does that a short one between might make it too long.
+/// What stands before the bulk string of one of the words of an array, and behind it.
 pub(super) fn around<'a>(
     array: &'a [u8],
     words: &[&[u8]],
@@ -165,7 +164,7 @@ pub(super) fn around<'a>(
     };
     let before = array.get(..end(words.get(place.checked_sub(1)?)?))?;
     let behind = array.get(end(words.get(place)?)..)?;
-    (array.len() < SHORT_AT_MAX).then_some((before, behind))
+    Some((before, behind))
 }
 
 /// How many words an array has, and where the first begins.

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use tollgate::algorithm::book::Action;
 use tollgate::limiter::{Asking, TRANSACTION_ASKS_MAX};
+use tollgate::limits::IdBuffer;
 use tollgate::{Limiter, Request};
 
 use super::carried::{Asked, KnownRule, any_rule};
@@ -207,7 +208,6 @@ pub(super) fn joined<'a>(words: &[&'a [u8]]) -> Result<Joined<'a>, &'static [u8]
 /// Finds out how much buckets hold. Asks in a row are often for one limit, and most limits hold
 /// the same for everybody.
 pub(super) struct Terms<'a, 'l> {
-    limiter: &'l Limiter,
     pub(super) asking: Asking<'l>,
     limit: &'a str,
     /// If it is the same for every id.
@@ -217,7 +217,7 @@ pub(super) struct Terms<'a, 'l> {
 impl<'a, 'l> Terms<'a, 'l> {
     pub(super) fn new(limiter: &'l Limiter) -> Self {
         // The limiter says that there is no limit without a name.
-        Self { limiter, asking: limiter.asking(), limit: "", burst: Some(0) }
+        Self { asking: limiter.asking(), limit: "", burst: Some(0) }
     }
 
     /// The name of the limit, and how much a bucket of it holds. Names that are the same are then
@@ -253,6 +253,7 @@ impl<'a, 'l> Terms<'a, 'l> {
     }
 
     fn burst_of(&self, id: &str) -> u64 {
-        self.limiter.terms(self.limit, id).map_or(0, |limit| limit.burst())
+        let mut buffer = IdBuffer::new();
+        self.asking.entitled(self.limit, id, &mut buffer).map_or(0, |it| it.terms.burst())
     }
 }

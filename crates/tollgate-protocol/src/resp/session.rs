@@ -196,15 +196,17 @@ impl Door {
                 &mut gathered,
                 replies.counts,
             );
-            if gathered.asks.is_empty() {
+            let (is_said, waits) = (gathered.asks.is_empty(), self.waits());
+            if is_said {
                 replies.out.extend_from_slice(&gathered.said);
-            } else if self.waits() {
-                // A reload waits for who holds the limits. Boxed, like all that is seldom: others need
-                // no room for it.
-                drop(terms);
-                Box::pin(self.decide(&gathered, replies)).await;
-            } else {
+            } else if !waits {
                 replies.decide(&gathered, &terms.asking);
+            }
+            // A reload waits for who holds the limits, so nobody does while it waits itself.
+            drop(terms);
+            if waits && !is_said {
+                // Boxed, like all that is seldom: others need no room for it.
+                Box::pin(self.decide(&gathered, replies)).await;
             }
             match stop {
                 Stop::Full => {}

@@ -1,6 +1,10 @@
 //! RESP: asks, also with their own rules, refunds and resets in one trip; transactions in one of their own.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
 
 use tollgate::limits::{Limits, Source};
 use tollgate::store::{MEMORY_MIN, Secret};
@@ -16,13 +20,19 @@ L: {burst: 3, count: 1, period: 1s}
 I: {burst: 2, count: 1, period: 1s, id: ipAddress}
 ";
 
-fn door(elsewhere: Option<&Arc<Elsewhere>>) -> Door {
-    let limits = Limits::parse(&Source { name: "limits", text: LIMITS }, None).unwrap();
-    let limiter = Limiter::with_secret(limits, MEMORY_MIN, Secret::new(1, 2)).unwrap();
+/// Nothing that goes well takes so long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn limits() -> Limits {
+    Limits::parse(&Source { name: "limits", text: LIMITS }, None).unwrap()
+}
+
+fn limiter(elsewhere: Option<&Arc<Elsewhere>>) -> Arc<Limiter> {
+    let limiter = Limiter::with_secret(limits(), MEMORY_MIN, Secret::new(1, 2)).unwrap();
     if let Some(elsewhere) = elsewhere {
         limiter.share(elsewhere.clone(), Moment::EPOCH).unwrap();
     }
-    Door::new(Arc::new(limiter))
+    Arc::new(limiter)
 }
 
 const TRANSACTION: &str = "THROTTLE.TRANSACTION L a 1 I 10.0.0.1 1\n";
@@ -49,7 +59,7 @@ fn request(random: &mut Random) -> &'static str {
 #[test]
 fn what_one_read_brought_is_answered_as_one_by_one_in_few_trips() {
     let elsewhere = Arc::new(Elsewhere::default());
-    let (near, far) = (door(None), door(Some(&elsewhere)));
+    let (near, far) = (Door::new(limiter(None)), Door::new(limiter(Some(&elsewhere))));
     let mut random = Random::new(7);
     let mut now = Moment::EPOCH;
     let (mut near_session, mut far_session) = (Session::default(), Session::default());
@@ -78,4 +88,26 @@ fn what_one_read_brought_is_answered_as_one_by_one_in_few_trips() {
     }
     assert_eq!(seen[0], seen[1]);
     assert!(seen[0].allowed > 0 && seen[0].denied > 0, "{seen:?}");
+}
+
+#[test]
+fn a_reload_does_not_wait_for_who_waits_for_the_store() {
+    let binary_key = "*5\r\n$11\r\nCL.THROTTLE\r\n$4\r\nhex:\r\n$1\r\n2\r\n$1\r\n3\r\n$2\r\n60\r\n";
+    for request in ["THROTTLE L a\n", TRANSACTION, "PING\nTHROTTLE.TRANSACTION L a 1\n", binary_key]
+    {
+        let limiter = limiter(Some(&Arc::default()));
+        let door = Door::new(Arc::clone(&limiter));
+        let (mut session, mut out, mut counts) =
+            (Session::default(), Vec::new(), Counts::default());
+        let bytes = request.as_bytes();
+        let answering =
+            door.receive_wherever(&mut session, bytes, Moment::EPOCH, &mut out, &mut counts);
+        let mut answering = pin!(answering);
+        let context = &mut Context::from_waker(Waker::noop());
+        assert!(answering.as_mut().poll(context).is_pending(), "{request}");
+        let (is_done, done) = mpsc::channel();
+        thread::spawn(move || is_done.send(limiter.reload(limits(), Moment::EPOCH)));
+        assert_eq!(done.recv_timeout(PATIENCE), Ok(Ok(())), "{request}");
+        assert_eq!(answering.as_mut().poll(context), Poll::Ready(Flow::Open), "{request}");
+    }
 }

@@ -21,8 +21,8 @@ pub const MEMORY_MIN: usize = 1 << 20;
 const SHARD_BYTES: usize = 1 << 21;
 const SHARDS_MIN: usize = 16;
 const SHARDS_MAX: usize = 4096;
-/// How many questions ahead the memory of a bucket is asked for. Much further, and the processor
-/// drops requests because too many are on their way.
+/// How many questions ahead the memory of a bucket is asked for. Asking for that of a whole batch at
+/// once takes longer.
 const AHEAD: usize = 8;
 const CACHE_LINE_BYTES: usize = 64;
 /// How many asks of one transaction are kept on the stack; a limiter allows no more.

@@ -178,11 +178,15 @@ fn a_connection_that_looks_by_itself_hears_every_answer_and_who_is_not_there() {
     let times = ["--for", "300ms", "--warm-up", "50ms", "--timeout", "20s", "--format", "json"];
     for door in ["udp", "throttr", "resp"] {
         for depth in ["1", "4"] {
-            let alone = [&times[..], &ALONE, &["--depth", depth]].concat();
+            let pid = server.pid();
+            let alone = [&times[..], &ALONE, &["--depth", depth, "--pid", &pid]].concat();
             let address = server.address(door).to_string();
             let ran = run(&[&["bench", door, "--server", &address], &alone[..]].concat());
             assert_eq!(ran.code, Some(0), "{door}: {}", ran.stderr);
-            assert_sound(&ran.json()[0]);
+            let run = &ran.json()[0];
+            assert_sound(run);
+            // Nothing that is asked over a socket takes less.
+            assert!(run["cpu_us_per_request"].as_f64() > Some(0.3), "{run}");
         }
         let address = nowhere();
         let ran = run(&[&["bench", door, "--server", &address], &ALONE[..]].concat());

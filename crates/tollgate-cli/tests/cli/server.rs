@@ -34,6 +34,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    pub(crate) fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
     /// Starts a server with every door on a free port, and waits until it listens.
     pub(crate) fn start(args: &[&str]) -> Self {
         let all = [&["serve", "--memory", "16MiB", "--control", "off"][..], &FREE, args].concat();

@@ -33,8 +33,8 @@ use crate::settings::{HttpSettings, XRateLimit};
 use heads::Heads;
 use phrases::Phrases;
 
-/// How much is read at once. All of it is answered before anything is written, and an answer is up to
-/// eight times as long as its request.
+/// How much is read at once. All of it is answered before anything is written, and an answer is about
+/// ten times as long as the shortest request.
 pub(super) const READ_BYTES_MAX: usize = 16 << 10;
 /// How many header fields a plain request has at most.
 const FIELDS_MAX: usize = 32;
@@ -287,10 +287,15 @@ struct Fields<'b> {
     host: Option<&'b [u8]>,
     authorization: Option<&'b [u8]>,
     body_bytes: Option<usize>,
+    /// Whether there is another that only its client should know.
+    has_secret: bool,
 }
 
 /// What cannot be answered without knowing more of HTTP, or of browsers.
 const UNUSUAL: [&str; 5] = ["transfer-encoding", "expect", "upgrade", "origin", "sec-fetch-site"];
+
+/// What is a secret, also where the door asks for none.
+const SECRETS: [&str; 2] = ["cookie", "proxy-authorization"];
 
 impl<'b> Fields<'b> {
     /// Nothing if there is one that is not for here, or one twice. Those that mean nothing to any
@@ -305,6 +310,9 @@ impl<'b> Fields<'b> {
                 sorted.body_bytes.replace(number(value)?).is_some()
             } else if is("authorization") {
                 sorted.authorization.replace(value).is_some()
+            } else if SECRETS.into_iter().any(is) {
+                sorted.has_secret = true;
+                false
             } else {
                 is("connection") && !value.eq_ignore_ascii_case(b"keep-alive")
                     || UNUSUAL.into_iter().any(is)

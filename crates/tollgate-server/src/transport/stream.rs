@@ -124,6 +124,7 @@ impl<D: StreamDoor> Worker<D> {
         let mut bell = Bell::new();
         let mut has_answered = false;
         loop {
+            let mut is_silent = false;
             let heard = match self.lookout(has_answered) {
                 Some(lookout) => self.look(stream, lookout).await,
                 None => None,
@@ -144,7 +145,13 @@ impl<D: StreamDoor> Worker<D> {
                     self.answer_the_rest(stream, guest, &mut session).await?;
                     break;
                 }
-                Err(End::Silence) => break,
+                // Something may have come while others were waited for, or this client was.
+                Err(End::Silence) => {
+                    is_silent = true;
+                    end.set(self.end(&heard_at));
+                    bell = Bell::new();
+                    Hear::Ask
+                }
             };
             has_answered = false;
             match self.step(stream, guest, &mut session, hear).await? {
@@ -156,6 +163,7 @@ impl<D: StreamDoor> Worker<D> {
                         yield_now().await;
                     }
                 }
+                Step::Nothing if is_silent => break,
                 Step::Nothing => {}
                 Step::Close => break,
             }

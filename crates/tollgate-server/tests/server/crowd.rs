@@ -173,6 +173,25 @@ fn a_silent_connection_is_closed_after_the_idle_time() {
 }
 
 #[test]
+fn who_reads_late_is_not_taken_for_silent() {
+    let idle = Duration::from_millis(500);
+    let mut settings = settings();
+    settings.throttr.stream.idle = Some(idle);
+    let server = start(&settings, Arc::new(Clock::start()));
+    let mut client = Stream::connect(&server, "throttr").0;
+    client.set_write_timeout(Some(2 * idle)).unwrap();
+    // As much as both systems hold: for two idle times the server waits for the client to read.
+    let query = [2, 1, 1, b'a', b'b'];
+    let mut sent = 0;
+    while let Ok(written) = client.write(&query.repeat(1000)) {
+        sent += written;
+    }
+    let mut answers = vec![0; sent / query.len() * INSERT_ANSWER_BYTES];
+    client.read_exact(&mut answers).unwrap();
+    server.drain(settings.drain).unwrap();
+}
+
+#[test]
 fn ipv6_works_at_every_door() {
     let folder = Folder::new();
     let mut settings = settings();

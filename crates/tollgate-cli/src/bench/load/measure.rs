@@ -110,6 +110,7 @@ impl Run<'_> {
             window,
             tally: RefCell::new(tally.recording(record)),
             reconnects: Cell::default(),
+            looked: Cell::default(),
             first_failure: RefCell::default(),
         }
     }

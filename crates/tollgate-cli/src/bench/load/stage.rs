@@ -19,6 +19,8 @@ const SPAN_MAX: usize = 1 << 16;
 /// How often a connection that is alone looks for its answer before it sees to anything else: for less
 /// than a millisecond.
 const LOOKS: usize = 1 << 10;
+/// How many answers in a row it finds so. Then it is told of one, and the conductor has its turn.
+const LOOKS_IN_A_ROW: usize = 1 << 8;
 
 /// A run that is going on.
 pub(crate) struct Stage {
@@ -30,6 +32,8 @@ pub(crate) struct Stage {
     pub(crate) window: Window,
     pub(crate) tally: RefCell<Tally>,
     pub(crate) reconnects: Cell<u64>,
+    /// How often in a row a connection that is alone has looked by itself.
+    pub(crate) looked: Cell<usize>,
     /// Why a connection was lost for the first time.
     pub(crate) first_failure: RefCell<Option<Failure>>,
 }
@@ -60,7 +64,10 @@ impl Stage {
     /// Only one that is alone, and has nothing to do until the answer comes.
     pub(crate) fn looks(&self) -> usize {
         let Target { spin, connections, .. } = self.target;
-        if spin && connections == 1 && self.step.rate.is_none() { LOOKS } else { 0 }
+        let looked = self.looked.get().wrapping_add(1) % LOOKS_IN_A_ROW;
+        self.looked.set(looked);
+        let is_alone = connections == 1 && self.step.rate.is_none();
+        if spin && is_alone && looked > 0 { LOOKS } else { 0 }
     }
 
     /// A connection was lost.

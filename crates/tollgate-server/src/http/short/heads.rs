@@ -55,7 +55,7 @@ impl Heads {
         let (path, op, body_bytes) = (*path, *op, body.len());
         let Some(head) = bytes.get(..whole.saturating_sub(body_bytes)) else { return };
         // How long a comparison takes tells how much is alike, and secrets are nobody else's to know.
-        if head.len() > HEAD_BYTES_MAX || fields.authorization.is_some() {
+        if head.len() > HEAD_BYTES_MAX || fields.authorization.is_some() || fields.has_secret {
             return;
         }
         if self.known.len() < HEADS_MAX {

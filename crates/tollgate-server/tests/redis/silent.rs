@@ -46,13 +46,19 @@ fn decisions_go_on_while_redis_reads_its_data() {
         "2000",
         "--loading-process-events-interval-bytes",
         "1024",
+        "--rdbcompression",
+        "no",
     ];
     let (redis, folder) = (RefCell::new(Single::with(&slowly)), Folder::new());
     let settings = settings_at(&redis.borrow().url(), &folder);
     let server = start_ahead(&settings, 0);
     let away = || {
         let mut redis = redis.borrow_mut();
-        redis.command(&["EVAL", "for i = 1, 1500 do redis.call('SET', i, i) end", "0"]);
+        redis.command(&[
+            "EVAL",
+            "for i = 1, 1500 do redis.call('SET', i, string.rep('x', 300)) end",
+            "0",
+        ]);
         redis.command(&["SAVE"]);
         redis.kill();
         redis.restart_at_once();

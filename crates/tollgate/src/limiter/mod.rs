@@ -258,19 +258,7 @@ impl Limiter {
         asks: &[Request<'_>],
         now: Moment,
     ) -> Answers<'b> {
-        self.batch_with(batch, asks, |place| asks[place].mode.into(), now)
-    }
-
-    /// [`Self::batch`], where `action` says what is wanted of an ask, by its place.
-    #[inline]
-    fn batch_with<'b>(
-        &self,
-        batch: &'b mut Batch,
-        asks: &[Request<'_>],
-        action: impl Fn(usize) -> Action,
-        now: Moment,
-    ) -> Answers<'b> {
-        self.asking().batch_with(batch, asks, action, now)
+        self.asking().batch_with(batch, asks, |place| asks[place].mode.into(), now)
     }
 
     /// What applies to an id and why, and the arithmetic of what an ask of `cost` would be

@@ -102,7 +102,7 @@ impl<'l> Wherever<'l> {
         now: Moment,
     ) -> Answers<'b> {
         let Some(shared) = self.shared() else {
-            return self.limiter.batch_with(batch, asks, action, now);
+            return self.limiter.asking().batch_with(batch, asks, action, now);
         };
         let names = {
             let resolver = self.limiter.core.resolver.load();

@@ -2,17 +2,19 @@
 
 use std::convert::identity;
 use std::io;
+use std::mem::offset_of;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use smallvec::SmallVec;
 
-use super::prefetch::prefetch;
+use super::prefetch;
 use super::region::{Place, Region, SLOTS_MIN, Tally, home_of};
 use super::strip::{Slot, Strip};
 use super::sync::{Guard, Lock};
 use super::{Fingerprint, Question, Store};
 use crate::Moment;
+use crate::algorithm::book::Gcra;
 use crate::algorithm::{Algorithm, Change};
 
 /// The least memory a store can be given.
@@ -34,23 +36,34 @@ const INLINE: usize = 256;
 /// keys come; under the cap the key that owes least is forgotten first, and counted.
 pub struct MemoryStore<A: Algorithm> {
     shards: Box<[Shard<A>]>,
+    hints: Hints<A>,
 }
 
-/// On a cache line of its own, so that shards do not disturb each other.
+/// On cache lines of its own, so that shards do not disturb each other. What every ask needs is in
+/// the first.
 #[repr(align(128))]
-struct Shard<A: Algorithm> {
-    /// Where the region is and how many homes it has, for asking for a cache line without the
-    /// lock. Only ever a hint.
-    strip: Strip<A>,
-    capacity: AtomicUsize,
-    inside: Lock<Inside<A>>,
-}
+struct Shard<A: Algorithm>(Lock<Inside<A>>);
 
+#[repr(C)]
 struct Inside<A: Algorithm> {
-    region: Region<A>,
     book: Arc<A::Book>,
+    region: Region<A>,
     /// Cells may be under rules that have successors.
     is_stale: bool,
+}
+
+/// The lock stands before what it guards.
+const _: () = assert!(
+    size_of::<u64>() + offset_of!(Inside<Gcra>, region) + Region::<Gcra>::HOT_BYTES
+        <= CACHE_LINE_BYTES
+);
+
+/// Where buckets are likely to be, for asking for their memory without a lock. Apart from the shards,
+/// because processors take those from each other all the time, and these seldom change.
+struct Hints<A: Algorithm> {
+    first: Strip<A>,
+    /// How many homes each shard has.
+    capacities: Box<[AtomicU32]>,
 }
 
 /// What a store holds, and what became of keys for want of memory.
@@ -73,15 +86,18 @@ impl<A: Algorithm> MemoryStore<A> {
         let memory = memory.max(MEMORY_MIN);
         let count = (memory / SHARD_BYTES).clamp(SHARDS_MIN, SHARDS_MAX).next_power_of_two();
         let slots = (memory / count / Strip::<A>::SLOT_BYTES).max(SLOTS_MIN);
-        let strips = Strip::reserve(count, slots)?;
-        Ok(Self { shards: strips.map(|strip| Shard::new(book, strip, slots)).collect() })
+        let first = Strip::reserve(count, slots)?;
+        let shards =
+            (0..count).map(|shard| Shard::new(book, first.of_shard(shard), slots)).collect();
+        let capacities = (0..count).map(|_| AtomicU32::new(0)).collect();
+        Ok(Self { shards, hints: Hints { first, capacities } })
     }
 
     /// What it holds now.
     pub fn held(&self) -> Held {
         let mut held = Held::default();
         for shard in &self.shards {
-            let inside = shard.inside.lock();
+            let inside = shard.0.lock();
             let tally = inside.region.tally();
             held.keys += inside.region.len();
             held.bytes += inside.region.len() * Strip::<A>::SLOT_BYTES;
@@ -96,8 +112,8 @@ impl<A: Algorithm> MemoryStore<A> {
     /// Has a bucket be what somebody else says that it is; none is as good as a full one. Where
     /// there is no room for it, it stays unknown.
     pub fn learn(&self, bucket: Fingerprint, cell: Option<A::Cell>, now: Moment) {
-        let (shard, key) = (self.shard_of(bucket), bucket.get());
-        let mut inside = shard.inside.lock();
+        let key = bucket.get();
+        let mut inside = self.shard_of(bucket).0.lock();
         let place = inside.region.find(key);
         let Some(cell) = cell else { return inside.apply(key, place, Change::Remove, now) };
         if place == Place::Absent {
@@ -105,7 +121,7 @@ impl<A: Algorithm> MemoryStore<A> {
             if !region.make_room(book, key, now) {
                 return;
             }
-            shard.capacity.store(region.capacity(), Ordering::Relaxed);
+            self.hints.tell(self.shard(bucket.upper()), region);
         }
         inside.apply(key, place, Change::Put(cell), now);
     }
@@ -116,8 +132,7 @@ impl<A: Algorithm> MemoryStore<A> {
         bucket: Fingerprint,
         look: impl FnOnce(&A::Book, Option<A::Cell>) -> T,
     ) -> T {
-        let shard = self.shard_of(bucket);
-        let inside = shard.inside.lock();
+        let inside = self.shard_of(bucket).0.lock();
         match inside.region.find(bucket.get()) {
             Place::At(slot) => look(&inside.book, Some(inside.region.cell(slot))),
             Place::Absent => look(&inside.book, None),
@@ -134,10 +149,9 @@ impl<A: Algorithm> MemoryStore<A> {
         is_current: impl FnOnce(&A::Book) -> bool,
         tell: impl Fn(A::Outcome) -> T,
     ) -> Option<T> {
-        let shard = self.shard_of(question.bucket);
-        let inside = shard.inside.lock();
+        let inside = self.shard_of(question.bucket).0.lock();
         let is_current = is_current(&inside.book);
-        is_current.then(|| shard.answer(inside, question, now, Region::slot_of, tell))
+        is_current.then(|| self.answer(inside, question, now, Region::slot_of, tell))
     }
 
     pub(super) fn shards(&self) -> usize {
@@ -148,14 +162,14 @@ impl<A: Algorithm> MemoryStore<A> {
     /// Nothing else is done while the lock is held.
     pub(super) fn copy_shard(&self, shard: usize, to: &mut Vec<(u128, A::Cell)>) -> Arc<A::Book> {
         to.clear();
-        let inside = self.shards[shard].inside.lock();
+        let inside = self.shards[shard].0.lock();
         to.extend(inside.region.cells());
         Arc::clone(&inside.book)
     }
 
     /// Whether a shard, one like the other, has memory for so many buckets.
     pub(super) fn fits(&self, buckets: usize) -> bool {
-        self.shards.first().is_some_and(|shard| shard.inside.lock().region.fits(buckets))
+        self.shards.first().is_some_and(|shard| shard.0.lock().region.fits(buckets))
     }
 
     /// Puts a bucket back that was saved, one of about `expected` in its shard. Refuses one that is
@@ -167,23 +181,28 @@ impl<A: Algorithm> MemoryStore<A> {
         expected: usize,
         now: Moment,
     ) -> bool {
-        let (shard, key) = (self.shard_of(bucket), bucket.get());
-        let mut inside = shard.inside.lock();
+        let key = bucket.get();
+        let mut inside = self.shard_of(bucket).0.lock();
         let Inside { region, book, .. } = &mut *inside;
         if region.find(key) != Place::Absent {
             return false;
         }
         region.expect(expected);
         region.put_back(book, key, cell, now);
-        shard.capacity.store(region.capacity(), Ordering::Relaxed);
+        self.hints.tell(self.shard(bucket.upper()), region);
         true
     }
 
-    /// Asks for the memory of a bucket before it is needed. The upper half of its fingerprint is
-    /// enough for that.
+    /// Asks for all that a decision on a bucket needs. The upper half of its fingerprint is enough for
+    /// that.
     #[inline]
     pub(crate) fn touch(&self, upper: u64) {
-        self.shards[self.shard(upper)].touch(upper);
+        let shard = self.shard(upper);
+        prefetch::to_write(std::ptr::from_ref(&self.shards[shard]).addr());
+        let address = self.hints.address(shard, upper);
+        prefetch::to_write(address);
+        // The key often stands a slot or two behind its home, in the next line.
+        prefetch::to_read(address + CACHE_LINE_BYTES);
     }
 
     #[inline]
@@ -206,7 +225,7 @@ impl<A: Algorithm> MemoryStore<A> {
         shards.sort_unstable();
         shards.dedup();
         let mut locked: SmallVec<[Guard<'_, Inside<A>>; INLINE]> = SmallVec::new();
-        locked.extend(shards.iter().map(|&shard| self.shards[shard].inside.lock()));
+        locked.extend(shards.iter().map(|&shard| self.shards[shard].0.lock()));
         let position = |question: &Question<A>| {
             shards.binary_search(&self.shard(question.bucket.upper())).unwrap_or_default()
         };
@@ -243,68 +262,7 @@ impl<A: Algorithm> MemoryStore<A> {
             }
         }
         for (shard, inside) in shards.iter().zip(&locked) {
-            self.shards[*shard].capacity.store(inside.region.capacity(), Ordering::Relaxed);
-        }
-    }
-}
-
-impl<A: Algorithm> Store<A> for MemoryStore<A> {
-    fn decide(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
-        debug_assert_eq!(questions.len(), outcomes.len());
-        questions.iter().take(AHEAD).for_each(|question| self.touch(question.bucket.upper()));
-        let mut place = 0;
-        while let (Some(question), Some(outcome)) = (questions.get(place), outcomes.get_mut(place))
-        {
-            let mut next = place + 1;
-            if let Some(ahead) = questions.get(place + AHEAD) {
-                self.touch(ahead.bucket.upper());
-            }
-            if questions.get(next).is_some_and(|next| next.joined) {
-                next += questions[next..].iter().take_while(|question| question.joined).count();
-                let ahead = questions.iter().take(next + AHEAD).skip(place + 1 + AHEAD);
-                ahead.for_each(|question| self.touch(question.bucket.upper()));
-                self.transact(&questions[place..next], &mut outcomes[place..next], now);
-            } else {
-                let shard = self.shard_of(question.bucket);
-                let inside = shard.inside.lock();
-                *outcome = shard.answer(inside, question, now, Region::slot_near_home, identity);
-            }
-            place = next;
-        }
-    }
-
-    fn install(&self, book: &Arc<A::Book>) {
-        for shard in &self.shards {
-            let mut inside = shard.inside.lock();
-            inside.is_stale |= A::differ(&inside.book, book);
-            inside.book = Arc::clone(book);
-        }
-    }
-
-    fn carry_over(&self, moved: &[Question<A>], at: Moment) {
-        // Before the others: what has an override now was not for a moment under a default that
-        // came at the same time.
-        for question in moved {
-            self.shard_of(question.bucket).inside.lock().carry_over(question, at);
-        }
-        for shard in &self.shards {
-            let mut inside = shard.inside.lock();
-            inside.region.look_for_room_again();
-            if std::mem::take(&mut inside.is_stale) {
-                let Inside { region, book, .. } = &mut *inside;
-                region.rewrite(|cell| A::carry_over(book, cell, None, at));
-            }
-        }
-    }
-}
-
-impl<A: Algorithm> Shard<A> {
-    fn new(book: &Arc<A::Book>, strip: Strip<A>, slots: usize) -> Self {
-        let (region, book) = (Region::new(strip.clone(), slots), Arc::clone(book));
-        Self {
-            strip,
-            capacity: AtomicUsize::new(region.capacity()),
-            inside: Lock::new(Inside { region, book, is_stale: false }),
+            self.hints.tell(*shard, &inside.region);
         }
     }
 
@@ -342,19 +300,81 @@ impl<A: Algorithm> Shard<A> {
             if let Err(away) = inside.make_room(&question, now) {
                 return away;
             }
-            self.capacity.store(inside.region.capacity(), Ordering::Relaxed);
+            self.hints.tell(self.shard(question.bucket.upper()), &inside.region);
         }
         inside.apply(question.bucket.get(), place, change, now);
         outcome
     }
+}
 
+impl<A: Algorithm> Store<A> for MemoryStore<A> {
+    fn decide(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
+        debug_assert_eq!(questions.len(), outcomes.len());
+        questions.iter().take(AHEAD).for_each(|question| self.touch(question.bucket.upper()));
+        let mut place = 0;
+        while let (Some(question), Some(outcome)) = (questions.get(place), outcomes.get_mut(place))
+        {
+            let mut next = place + 1;
+            if let Some(ahead) = questions.get(place + AHEAD) {
+                self.touch(ahead.bucket.upper());
+            }
+            if questions.get(next).is_some_and(|next| next.joined) {
+                next += questions[next..].iter().take_while(|question| question.joined).count();
+                let ahead = questions.iter().take(next + AHEAD).skip(place + 1 + AHEAD);
+                ahead.for_each(|question| self.touch(question.bucket.upper()));
+                self.transact(&questions[place..next], &mut outcomes[place..next], now);
+            } else {
+                let inside = self.shard_of(question.bucket).0.lock();
+                *outcome = self.answer(inside, question, now, Region::slot_soon, identity);
+            }
+            place = next;
+        }
+    }
+
+    fn install(&self, book: &Arc<A::Book>) {
+        for shard in &self.shards {
+            let mut inside = shard.0.lock();
+            inside.is_stale |= A::differ(&inside.book, book);
+            inside.book = Arc::clone(book);
+        }
+    }
+
+    fn carry_over(&self, moved: &[Question<A>], at: Moment) {
+        // Before the others: what has an override now was not for a moment under a default that
+        // came at the same time.
+        for question in moved {
+            self.shard_of(question.bucket).0.lock().carry_over(question, at);
+        }
+        for shard in &self.shards {
+            let mut inside = shard.0.lock();
+            inside.region.look_for_room_again();
+            if std::mem::take(&mut inside.is_stale) {
+                let Inside { region, book, .. } = &mut *inside;
+                region.rewrite(|cell| A::carry_over(book, cell, None, at));
+            }
+        }
+    }
+}
+
+impl<A: Algorithm> Shard<A> {
+    fn new(book: &Arc<A::Book>, strip: Strip<A>, slots: usize) -> Self {
+        let (book, region) = (Arc::clone(book), Region::new(strip, slots));
+        Self(Lock::new(Inside { book, region, is_stale: false }))
+    }
+}
+
+impl<A: Algorithm> Hints<A> {
+    /// Remembers how many homes a shard has now.
+    fn tell(&self, shard: usize, region: &Region<A>) {
+        let capacity = u32::try_from(region.capacity()).unwrap_or(u32::MAX);
+        self.capacities[shard].store(capacity, Ordering::Relaxed);
+    }
+
+    /// Where a bucket of a shard with this upper half has its home.
     #[inline]
-    fn touch(&self, upper: u64) {
-        let home = home_of(upper, self.capacity.load(Ordering::Relaxed));
-        let address = self.strip.address(home);
-        // The key often stands a slot or two behind its home, in the next line.
-        prefetch(address);
-        prefetch(address + CACHE_LINE_BYTES);
+    fn address(&self, shard: usize, upper: u64) -> usize {
+        let capacity = self.capacities[shard].load(Ordering::Relaxed);
+        self.first.address(shard, home_of(upper, capacity as usize))
     }
 }
 

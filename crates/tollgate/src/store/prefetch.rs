@@ -1,13 +1,14 @@
-//! Asking the processor for a cache line before it is needed.
+//! Asking the processor for memory before it is needed.
 //!
-//! A decision on one of many keys costs what a load from memory costs. A batch that asks for all
-//! its lines first waits for them together instead of one after another.
+//! A decision on one of many keys costs what a load from memory costs. A batch that asks for its
+//! lines early waits for several together instead of one after another.
+//!
+//! Any address will do: one that is not mapped, or no longer, is ignored.
 
-/// Starts loading the cache line at `address`. Any address will do: one that is not mapped, or no
-/// longer, is ignored.
+/// Starts loading the cache line at `address`, to be read.
 #[inline]
 #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "no hint here"))]
-pub(super) fn prefetch(address: usize) {
+pub(super) fn to_read(address: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -17,5 +18,23 @@ pub(super) fn prefetch(address: usize) {
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address));
         }
+    }
+}
+
+/// Starts loading the cache line at `address`, to be written. One that another processor wrote last
+/// would otherwise be fetched twice: to be read, and then to be written.
+#[inline]
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "no hint here"))]
+pub(super) fn to_write(address: usize) {
+    // As an intrinsic it would be the hint above, unless compiled for newer processors only.
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: PREFETCHW is a hint as the one above; a processor that does not know it does nothing.
+    #[expect(unsafe_code, reason = "with two threads, batches take a sixth less time with it")]
+    unsafe {
+        std::arch::asm!(
+            "prefetchw [{}]",
+            in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        );
     }
 }

@@ -8,6 +8,7 @@
 //! allocated, ever, and once there are many keys between 70 % and 75 % of the slots are taken: as
 //! few as memory allows, because every slot that a search passes may be in another cache line.
 
+use std::mem::offset_of;
 use std::ops::Range;
 
 use super::strip::{NO_KEY, Slot, Strip};
@@ -26,6 +27,8 @@ const NEAR_SLOTS: usize = 4;
 /// How many neighbours are looked at for one that may be forgotten.
 const NEIGHBOURS: usize = 32;
 
+/// What every search needs comes first.
+#[repr(C)]
 pub(super) struct Region<A: Algorithm> {
     strip: Strip<A>,
     /// How many homes there are now.
@@ -57,6 +60,9 @@ pub(super) enum Place {
 }
 
 impl<A: Algorithm> Region<A> {
+    /// How long the beginning is that every search needs.
+    pub(super) const HOT_BYTES: usize = offset_of!(Self, capacity_max);
+
     /// An empty table in a strip of `slots` slots, at least [`SLOTS_MIN`].
     pub(super) fn new(strip: Strip<A>, slots: usize) -> Self {
         Self {
@@ -93,13 +99,22 @@ impl<A: Algorithm> Region<A> {
         }
     }
 
-    /// The slot of a key that is there and near its home, to read and write its cell.
+    /// The slot of a key that is there, to read and write its cell.
     ///
     /// This is for memory that has been asked for long before. How far a key stands from its home
-    /// cannot be guessed, so the processor would often guess wrong and begin again: here it need
-    /// not. A key whose neighbours have the same upper half may not be found.
+    /// cannot be guessed, so the processor would often guess wrong and begin again: near its home it
+    /// need not.
     #[inline]
-    pub(super) fn slot_near_home(&self, key: u128) -> Option<Slot<'_, A>> {
+    pub(super) fn slot_soon(&self, key: u128) -> Option<Slot<'_, A>> {
+        match self.slot_near_home(key) {
+            Some(slot) => Some(slot),
+            None => self.slot_anywhere(key),
+        }
+    }
+
+    /// A key whose neighbours have the same upper half may not be found.
+    #[inline]
+    fn slot_near_home(&self, key: u128) -> Option<Slot<'_, A>> {
         let row = self.strip.row(home(key, self.capacity), NEAR_SLOTS)?;
         // Wrapping, as below.
         let is_before =
@@ -128,6 +143,11 @@ impl<A: Algorithm> Region<A> {
             }
             place += 1;
         }
+    }
+
+    #[inline(never)]
+    fn slot_anywhere(&self, key: u128) -> Option<Slot<'_, A>> {
+        self.slot_of(key)
     }
 
     /// Where the key is, or would be put.

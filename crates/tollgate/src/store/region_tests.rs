@@ -12,8 +12,7 @@ const NOW: Moment = Moment::from_nanos(1_000);
 
 /// One of several, so that not all of the memory is its own.
 fn region(slots: usize) -> Region<Quota> {
-    let mut strips = Strip::reserve(3, slots).unwrap();
-    Region::new(strips.nth(1).unwrap(), slots)
+    Region::new(Strip::reserve(3, slots).unwrap().of_shard(1), slots)
 }
 
 fn cell(remaining: u64, ttl: u64) -> QuotaCell {
@@ -57,6 +56,7 @@ fn it_holds_what_a_sorted_map_holds() {
             let in_slot = |slot: Option<Slot<'_, Quota>>| slot.map(|slot| slot.cell());
             let expected = model.get(&key).copied();
             assert_eq!(in_slot(region.slot_of(key)), expected);
+            assert_eq!(in_slot(region.slot_soon(key)), expected);
             let near = in_slot(region.slot_near_home(key));
             assert!(near.is_none() || near == expected, "a slot of another key");
             match (random.below(4), region.find(key)) {

@@ -27,9 +27,9 @@ const TURN_WORDS: usize = 4096 / WORD_BYTES;
 pub(super) struct Strip<A: Algorithm> {
     memory: Arc<Memory>,
     /// Where its first turn begins, in words.
-    first: usize,
+    first: u32,
     /// How far it is from one of its turns to the next.
-    round: usize,
+    round: u32,
     algorithm: PhantomData<A>,
 }
 
@@ -44,17 +44,19 @@ impl<A: Algorithm> Strip<A> {
     pub(super) const SLOT_BYTES: usize = Self::SLOT_WORDS * WORD_BYTES;
     const SLOTS_PER_TURN: usize = TURN_WORDS / Self::SLOT_WORDS;
 
-    /// Reserves memory for `shards` shards of `slots` slots; it is taken as keys come.
-    pub(super) fn reserve(shards: usize, slots: usize) -> io::Result<impl Iterator<Item = Self>> {
+    /// Reserves memory for `shards` shards of `slots` slots; it is taken as keys come. Returns the
+    /// first shard's part.
+    pub(super) fn reserve(shards: usize, slots: usize) -> io::Result<Self> {
         let round = shards * TURN_WORDS;
         let memory = Memory::reserve(slots.div_ceil(Self::SLOTS_PER_TURN) * round)?;
-        let memory = Arc::new(memory);
-        Ok((0..shards).map(move |shard| Self {
-            memory: Arc::clone(&memory),
-            first: shard * TURN_WORDS,
-            round,
-            algorithm: PhantomData,
-        }))
+        let round = u32::try_from(round).map_err(io::Error::other)?;
+        Ok(Self { memory: Arc::new(memory), first: 0, round, algorithm: PhantomData })
+    }
+
+    /// The part of another shard than the first.
+    #[expect(clippy::cast_possible_truncation, reason = "all of them together fit, in a round")]
+    pub(super) fn of_shard(&self, shard: usize) -> Self {
+        Self { first: (shard * TURN_WORDS) as u32, ..self.clone() }
     }
 
     #[inline]
@@ -77,16 +79,17 @@ impl<A: Algorithm> Strip<A> {
         Some(Row { words, algorithm: PhantomData })
     }
 
-    /// Where a slot is, for asking for its cache line.
+    /// Where a slot of another shard is, for asking for its cache line; this is the first's part.
     #[inline]
-    pub(super) fn address(&self, slot: usize) -> usize {
-        self.memory.bytes.as_ptr() as usize + self.place(slot) * WORD_BYTES
+    pub(super) fn address(&self, shard: usize, slot: usize) -> usize {
+        let place = shard * TURN_WORDS + self.place(slot);
+        self.memory.bytes.as_ptr() as usize + place * WORD_BYTES
     }
 
     #[inline]
     fn place(&self, slot: usize) -> usize {
         let (turn, nth) = (slot / Self::SLOTS_PER_TURN, slot % Self::SLOTS_PER_TURN);
-        self.first + turn * self.round + nth * Self::SLOT_WORDS
+        self.first as usize + turn * self.round as usize + nth * Self::SLOT_WORDS
     }
 }
 

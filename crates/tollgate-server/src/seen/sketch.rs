@@ -7,6 +7,7 @@
 //!
 //! Whoever comes once would only push out others of their kind, so they wait at first: the least count
 //! bounds how often they came, also with this ask. Only who comes again before it rises takes a place.
+//! Most asks are of those, so a look at one mark is all that they take.
 
 use std::collections::HashMap;
 
@@ -19,8 +20,17 @@ pub(crate) const ID_TEXT_BYTES_MAX: usize = 128;
 
 const CUT: &str = "…";
 
-/// How many bits tell who waits. With more of them, fewer are taken for somebody else who does.
-const WAITING_BITS: usize = 1 << 13;
+/// How many marks there are: as many as fit, so that a sketch takes less than 24 KiB. With more of
+/// them, fewer would be taken for somebody else.
+const MARKS: usize = 7 << 10;
+/// How many bits a mark has.
+const MARK_BITS: usize = 2;
+const MARKS_PER_WORD: usize = 64 / MARK_BITS;
+/// In a mark: whoever has it came since the least count last rose.
+const CAME: u64 = 1;
+/// In a mark: whoever has it may be counted.
+const COUNTED: u64 = 2;
+const MARK: u64 = CAME | COUNTED;
 
 /// Places are kept in a byte.
 const _: () = assert!(SKETCH_IDS <= 1 << 8 && ID_TEXT_BYTES_MAX < 1 << 8);
@@ -36,9 +46,8 @@ pub(crate) struct Sketch {
     counts: Vec<u64>,
     /// Whose count that is: its place in `ids`.
     ranked: Vec<u8>,
-    /// Who came since the least count last rose, and is not among `ids`: a bit that its key says, and
-    /// perhaps others' too.
-    waiting: Vec<u64>,
+    /// What is known of whoever comes: where its key says, and perhaps others' too.
+    marks: Vec<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,12 +67,21 @@ impl Sketch {
     /// Keys are fingerprints, so their bits are as good as a hash.
     pub(crate) fn count<'a>(&mut self, key: u128, text: impl FnOnce() -> &'a str) {
         self.asks += 1;
+        let is_full = self.ids.len() == SKETCH_IDS;
+        let mark = if is_full { self.mark(key, CAME) } else { COUNTED };
+        // Of whom there is no mark, nobody like it came: less often than the least count.
+        if mark != 0 {
+            self.count_marked(key, mark, text);
+        }
+    }
+
+    /// Counts an ask of an id that may be counted already, or may have to be from now on.
+    fn count_marked<'a>(&mut self, key: u128, mark: u64, text: impl FnOnce() -> &'a str) {
         let found = self.places.find(hash(key), |place| self.ids[usize::from(*place)].key == key);
         let place = match found.copied() {
             Some(place) => usize::from(place),
             None if self.ids.len() < SKETCH_IDS => self.add(key, text()),
-            // If nobody like it waited, it came less often than the least count.
-            None if !self.waits(key) => return,
+            None if mark & CAME == 0 => return,
             None => self.replace_least(key, text()),
         };
         self.raise(place);
@@ -94,27 +112,29 @@ impl Sketch {
         let gone = std::mem::replace(&mut id.key, key);
         id.error = self.counts[0];
         id.write(text);
-        self.waits(gone);
+        self.mark(gone, CAME);
         self.index(key, place);
         place
     }
 
-    /// Has an id wait from now on; returns whether it did, or another with the same bit.
+    /// Adds to the mark of a key, and returns what it was.
     #[inline]
-    fn waits(&mut self, key: u128) -> bool {
-        let bit = bit(key);
-        let (word, bit) = (&mut self.waiting[bit / 64], 1 << (bit % 64));
-        let waited = *word & bit != 0;
-        *word |= bit;
-        waited
+    fn mark(&mut self, key: u128, more: u64) -> u64 {
+        let place = place_of_mark(key);
+        let shift = place % MARKS_PER_WORD * MARK_BITS;
+        let word = &mut self.marks[place / MARKS_PER_WORD];
+        let mark = *word >> shift & MARK;
+        *word |= more << shift;
+        mark
     }
 
     fn index(&mut self, key: u128, place: usize) {
         if self.places.is_empty() {
             // Room for all, and as much again: so removing and inserting never makes it grow.
             self.places.reserve(2 * SKETCH_IDS, |_| 0);
-            self.waiting.resize(WAITING_BITS / 64, 0);
+            self.marks.resize(MARKS / MARKS_PER_WORD, 0);
         }
+        self.mark(key, COUNTED);
         let ids = &self.ids;
         self.places.insert_unique(hash(key), short(place), |it| hash(ids[usize::from(*it)].key));
     }
@@ -135,8 +155,11 @@ impl Sketch {
         self.ids[place].rank = short(last);
         self.counts[last] = count + 1;
         if last == 0 {
-            // The least count has risen: nobody who waits came as often any more.
-            self.waiting.fill(0);
+            // The least count has risen: nobody who is not counted came as often any more.
+            self.marks.fill(0);
+            for place in 0..self.ids.len() {
+                self.mark(self.ids[place].key, COUNTED);
+            }
         }
     }
 
@@ -167,7 +190,7 @@ impl Sketch {
             + self.places.allocation_size()
             + self.counts.capacity() * size_of::<u64>()
             + self.ranked.capacity()
-            + self.waiting.capacity() * size_of::<u64>()
+            + self.marks.capacity() * size_of::<u64>()
     }
 }
 
@@ -197,8 +220,8 @@ const fn hash(key: u128) -> u64 {
 
 /// Of the other half.
 #[expect(clippy::cast_possible_truncation, reason = "so few bits are left")]
-const fn bit(key: u128) -> usize {
-    (key >> 64) as usize % WAITING_BITS
+const fn place_of_mark(key: u128) -> usize {
+    (((key >> 64) * MARKS as u128) >> 64) as usize
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "asserted of what is the most")]

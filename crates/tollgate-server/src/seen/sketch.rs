@@ -31,6 +31,8 @@ const CAME: u64 = 1;
 /// In a mark: whoever has it may be counted.
 const COUNTED: u64 = 2;
 const MARK: u64 = CAME | COUNTED;
+/// The same of every mark in a word.
+const ALL_COUNTED: u64 = u64::MAX / MARK * COUNTED;
 
 /// Places are kept in a byte.
 const _: () = assert!(SKETCH_IDS <= 1 << 8 && ID_TEXT_BYTES_MAX < 1 << 8);
@@ -48,6 +50,8 @@ pub(crate) struct Sketch {
     ranked: Vec<u8>,
     /// What is known of whoever comes: where its key says, and perhaps others' too.
     marks: Vec<u64>,
+    /// Whether others are counted than when the marks were made.
+    is_outdated: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -135,6 +139,7 @@ impl Sketch {
             self.marks.resize(MARKS / MARKS_PER_WORD, 0);
         }
         self.mark(key, COUNTED);
+        self.is_outdated = true;
         let ids = &self.ids;
         self.places.insert_unique(hash(key), short(place), |it| hash(ids[usize::from(*it)].key));
     }
@@ -155,11 +160,23 @@ impl Sketch {
         self.ids[place].rank = short(last);
         self.counts[last] = count + 1;
         if last == 0 {
-            // The least count has risen: nobody who is not counted came as often any more.
+            self.forget_who_came();
+        }
+    }
+
+    /// The least count has risen: nobody who is not counted came as often any more.
+    fn forget_who_came(&mut self) {
+        // Until there is no more room, nobody looks at the marks.
+        if self.ids.len() < SKETCH_IDS {
+            return;
+        }
+        if std::mem::take(&mut self.is_outdated) {
             self.marks.fill(0);
             for place in 0..self.ids.len() {
                 self.mark(self.ids[place].key, COUNTED);
             }
+        } else {
+            self.marks.iter_mut().for_each(|word| *word &= ALL_COUNTED);
         }
     }
 

@@ -318,7 +318,7 @@ impl Limiter {
             && let Some(decision) = self.core.resolver.kept(|resolver| {
                 let entry = resolver.entry(ask.limit).ok()?;
                 let store = &self.core.store;
-                let early = |upper| store.touch(upper);
+                let early = |upper| store.touch_one(upper);
                 let question = entry.question_early(ask.id, action, ask.cost, early).ok()?;
                 let is_current = |book: &Book| book.edition() == resolver.edition();
                 store.decide_if(&question, now, is_current, |outcome| {

@@ -36,6 +36,47 @@ fn spend(store: &MemoryStore<Gcra>, n: usize, rule: RuleId, cost: u64, now: Mome
     outcome[0]
 }
 
+/// Nothing else would show it: what is asked for in vain is only slower.
+#[test]
+fn memory_is_asked_for_where_keys_are() {
+    let (store, rule) = store(10, 1_000);
+    let assert_told = |what: &str| {
+        for (number, shard) in store.shards.iter().enumerate() {
+            let region = &shard.0.lock().region;
+            let hint = store.hints.capacities[number].load(Ordering::Relaxed);
+            assert_eq!(hint as usize, region.capacity(), "{what}");
+            for key in region.cells().map(|(key, _)| key) {
+                let home = home_of(Fingerprint::from_bits(key).unwrap().upper(), region.capacity());
+                let address = store.hints.first.of_shard(number).first_word(home);
+                let upper = Fingerprint::from_bits(key).unwrap().upper();
+                assert_eq!(store.hints.address(number, upper), address, "{what}");
+            }
+        }
+    };
+    assert_told("none yet");
+    let mut next = 0..;
+    for n in next.by_ref().take(2_000) {
+        spend(&store, n, rule, 1, START);
+    }
+    assert_told("spent");
+    let ask = Ask { rule, action: Action::CheckAndSpend, is_shadow: false, cost: 1 };
+    for n in next.by_ref().take(4_000).step_by(2) {
+        let questions = [n, n + 1].map(|n| Question { bucket: bucket(n), ask, joined: n % 2 == 1 });
+        store.decide(&questions, &mut [Outcome::default(); 2], START);
+    }
+    assert_told("in transactions");
+    let cell = store.look(bucket(0), |_, cell| cell).unwrap();
+    for n in next.by_ref().take(4_000) {
+        store.learn(bucket(n), Some(cell), START);
+    }
+    assert_told("learnt");
+    for n in next.take(4_000) {
+        assert!(store.put_back(bucket(n), cell, 1_000, START));
+    }
+    assert_told("put back");
+    assert!(store.held().keys > 10_000, "{:?}", store.held());
+}
+
 #[test]
 fn a_bucket_that_has_filled_up_makes_room_for_another() {
     let (store, rule) = store(10, 1);

@@ -60,6 +60,8 @@ pub(super) enum Place {
 }
 
 impl<A: Algorithm> Region<A> {
+    /// From a key's home on, so much memory is looked at at once for it.
+    pub(super) const NEAR_BYTES: usize = NEAR_SLOTS * Strip::<A>::SLOT_BYTES;
     /// How long the beginning is that every search needs.
     pub(super) const HOT_BYTES: usize = offset_of!(Self, capacity_max);
 

@@ -82,8 +82,15 @@ impl<A: Algorithm> Strip<A> {
     /// Where a slot of another shard is, for asking for its cache line; this is the first's part.
     #[inline]
     pub(super) fn address(&self, shard: usize, slot: usize) -> usize {
+        debug_assert_eq!(self.first, 0, "not the first's part");
         let place = shard * TURN_WORDS + self.place(slot);
         self.memory.bytes.as_ptr() as usize + place * WORD_BYTES
+    }
+
+    /// Where a slot of this part is.
+    #[cfg(test)]
+    pub(super) fn first_word(&self, slot: usize) -> usize {
+        self.slot(slot).words.as_ptr().addr()
     }
 
     #[inline]

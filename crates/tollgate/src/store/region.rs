@@ -8,7 +8,6 @@
 //! allocated, ever, and once there are many keys between 70 % and 75 % of the slots are taken: as
 //! few as memory allows, because every slot that a search passes may be in another cache line.
 
-use std::mem::offset_of;
 use std::ops::Range;
 
 use super::strip::{NO_KEY, Slot, Strip};
@@ -63,7 +62,8 @@ impl<A: Algorithm> Region<A> {
     /// From a key's home on, so much memory is looked at at once for it.
     pub(super) const NEAR_BYTES: usize = NEAR_SLOTS * Strip::<A>::SLOT_BYTES;
     /// How long the beginning is that every search needs.
-    pub(super) const HOT_BYTES: usize = offset_of!(Self, capacity_max);
+    #[cfg(not(feature = "shuttle"))]
+    pub(super) const HOT_BYTES: usize = std::mem::offset_of!(Self, capacity_max);
 
     /// An empty table in a strip of `slots` slots, at least [`SLOTS_MIN`].
     pub(super) fn new(strip: Strip<A>, slots: usize) -> Self {

@@ -88,7 +88,7 @@ impl<A: Algorithm> Strip<A> {
     }
 
     /// Where a slot of this part is.
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "shuttle")))]
     pub(super) fn first_word(&self, slot: usize) -> usize {
         self.slot(slot).words.as_ptr().addr()
     }

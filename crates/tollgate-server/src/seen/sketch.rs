@@ -7,7 +7,7 @@
 //!
 //! Whoever comes once would only push out others of their kind, so they wait at first: the least count
 //! bounds how often they came, also with this ask. Only who comes again before it rises takes a place.
-//! Most asks are of those, so a look at one mark is all that they take.
+//! Where there are many ids, most asks are of one that comes once: a look at its mark is all they take.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ const CAME: u64 = 1;
 /// In a mark: whoever has it may be counted.
 const COUNTED: u64 = 2;
 const MARK: u64 = CAME | COUNTED;
-/// The same of every mark in a word.
+/// [`COUNTED`] in every mark of a word.
 const ALL_COUNTED: u64 = u64::MAX / MARK * COUNTED;
 
 /// Places are kept in a byte.
@@ -73,7 +73,7 @@ impl Sketch {
         self.asks += 1;
         let is_full = self.ids.len() == SKETCH_IDS;
         let mark = if is_full { self.mark(key, CAME) } else { COUNTED };
-        // Of whom there is no mark, nobody like it came: less often than the least count.
+        // Without a mark it did not come since the least count rose, and so less often than that.
         if mark != 0 {
             self.count_marked(key, mark, text);
         }

@@ -53,7 +53,7 @@ struct Inside<A: Algorithm> {
     is_stale: bool,
 }
 
-/// The lock stands before what it guards.
+/// All that is in one cache line; the lock stands before what it guards.
 #[cfg(not(feature = "shuttle"))]
 const _: () = {
     use crate::algorithm::book::Gcra;

@@ -46,9 +46,9 @@ fn memory_is_asked_for_where_keys_are() {
             let hint = store.hints.capacities[number].load(Ordering::Relaxed);
             assert_eq!(hint as usize, region.capacity(), "{what}");
             for key in region.cells().map(|(key, _)| key) {
-                let home = home_of(Fingerprint::from_bits(key).unwrap().upper(), region.capacity());
-                let address = store.hints.first.of_shard(number).first_word(home);
                 let upper = Fingerprint::from_bits(key).unwrap().upper();
+                let home = home_of(upper, region.capacity());
+                let address = store.hints.first.of_shard(number).first_word(home);
                 assert_eq!(store.hints.address(number, upper), address, "{what}");
             }
         }

@@ -32,8 +32,8 @@ pub(super) fn to_write(address: usize) {
     // As an intrinsic it would be the hint above, unless compiled for newer processors only.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: PREFETCHW is a hint as the one above. A processor that does not know it does nothing,
-    // except the very first of Intel's with 64 bits, of 2004.
-    #[expect(unsafe_code, reason = "with two threads, batches take a sixth less time with it")]
+    // or ends the program, as the first of Intel's with 64 bits may.
+    #[expect(unsafe_code, reason = "part of what takes a sixth off batches with two threads")]
     unsafe {
         std::arch::asm!(
             "prefetchw [{}]",

@@ -1,11 +1,12 @@
 //! One decision by name and id, beside governor's keyed limiter.
 //!
-//! Every round makes the ids that it will ask for, then lets each contender decide on the same ids,
-//! one after the other. Only the second half is timed: the first brings the contender's own table
-//! back into the cache, as it would be in a program that uses only one of them. The table shows
-//! medians over the rounds. Tollgate is told the time; governor
-//! reads a clock inside: quanta's as it comes, or the system's, which is also what
-//! [`tollgate::Clock`] reads.
+//! In every round each contender decides on the same ids, one contender after the other. Only the
+//! second half is timed: the first brings the contender's own table back into the cache, as it would
+//! be in a program that uses only one of them. For the same reason ids are written, a few at a time,
+//! to where others were before: who asks has just been told whom about. A long list of them would
+//! push the tables out of the cache, and threads that allocate by turns would get one that lies all
+//! over memory. The table shows medians over the rounds. Tollgate is told the time; governor reads a
+//! clock inside: quanta's as it comes, or the system's, which is also what [`tollgate::Clock`] reads.
 
 use std::num::NonZeroU32;
 use std::sync::Barrier;
@@ -23,6 +24,8 @@ use tollgate_testkit::random::Random;
 use super::Failure;
 
 const BATCH: usize = 64;
+/// How many ids are written at a time: they stay in a processor's own cache.
+const PIECE: usize = 10_000;
 const MEMORY: usize = 1 << 30;
 const NAME: &str = "RequestsPerClient";
 /// Slow enough that every key stays in use, large enough that nothing is denied.
@@ -37,7 +40,7 @@ pub(crate) struct Args {
     /// How many rounds of each measurement; medians are shown
     #[arg(long, default_value_t = 15)]
     rounds: usize,
-    /// How many decisions a round times, per thread
+    /// How many decisions a round times, per thread; a multiple of 10000
     #[arg(long, default_value_t = 400_000)]
     decisions: usize,
 }
@@ -152,17 +155,12 @@ fn measure(
     let start = Barrier::new(threads);
     let per_thread: Vec<Vec<Times>> = std::thread::scope(|scope| {
         let work = |seed| {
-            let start = &start;
+            let pieces = args.decisions.div_ceil(PIECE);
+            let mut asker = Asker { ids: vec![id(0); PIECE], pieces, keys, spread, start: &start };
             move || {
                 let mut random = Random::new(seed);
-                let mut rounds = Vec::new();
-                for _ in 0..args.rounds {
-                    let ids: Vec<_> = (0..2 * args.decisions)
-                        .map(|_| id(spread.pick(keys, &mut random)))
-                        .collect();
-                    rounds.push(round(contenders, &ids, start));
-                }
-                rounds
+                let seeds = std::iter::repeat_with(|| random.bits()).take(args.rounds);
+                seeds.map(|seed| round(contenders, &mut asker, seed)).collect()
             }
         };
         let workers: Vec<_> = (0..threads).map(|seed| scope.spawn(work(seed as u64))).collect();
@@ -182,23 +180,23 @@ fn measure(
     })
 }
 
-fn round(contenders: &Contenders, ids: &[String], start: &Barrier) -> Times {
+fn round(contenders: &Contenders, asker: &mut Asker<'_>, seed: u64) -> Times {
     let Contenders { tollgate, clock, quanta, system } = contenders;
     let now = clock.now();
     Times {
-        system: timed(ids, start, |ids| count_governor(system, ids)),
-        one: timed(ids, start, |ids| {
+        system: asker.time(seed, |ids| count_governor(system, ids)),
+        one: asker.time(seed, |ids| {
             let spend = |id: &&String| tollgate.spend(NAME, id, 1, now).is_ok_and(|d| d.allowed);
             ids.iter().filter(spend).count()
         }),
-        batch: timed(ids, start, |ids| count_batches(tollgate, clock, ids)),
-        one_with_clock: timed(ids, start, |ids| {
+        batch: asker.time(seed, |ids| count_batches(tollgate, clock, ids)),
+        one_with_clock: asker.time(seed, |ids| {
             let spend = |id: &&String| {
                 tollgate.spend(NAME, id, 1, clock.now()).is_ok_and(|decision| decision.allowed)
             };
             ids.iter().filter(spend).count()
         }),
-        quanta: timed(ids, start, |ids| count_governor(quanta, ids)),
+        quanta: asker.time(seed, |ids| count_governor(quanta, ids)),
     }
 }
 
@@ -219,19 +217,40 @@ fn count_batches(tollgate: &Limiter, clock: &Clock, ids: &[String]) -> usize {
     allowed
 }
 
-/// Nanoseconds per decision. Every decision must be an allowed one, or it is something else that
-/// is timed.
-#[expect(clippy::disallowed_methods, reason = "a benchmark is about time")]
-#[expect(clippy::cast_precision_loss, reason = "shown as whole nanoseconds")]
-fn timed(ids: &[String], start: &Barrier, work: impl Fn(&[String]) -> usize) -> f64 {
-    let (warm_up, ids) = ids.split_at(ids.len() / 2);
-    let mut allowed = work(warm_up);
-    start.wait();
-    let begin = Instant::now();
-    allowed += work(ids);
-    let took = begin.elapsed();
-    assert_eq!(allowed, warm_up.len() + ids.len(), "a decision was denied");
-    took.as_nanos() as f64 / ids.len() as f64
+/// One thread's ids.
+struct Asker<'a> {
+    /// A piece of them.
+    ids: Vec<String>,
+    /// How many are timed.
+    pieces: usize,
+    keys: u64,
+    spread: Spread,
+    /// Where all threads wait for each other.
+    start: &'a Barrier,
+}
+
+impl Asker<'_> {
+    /// Nanoseconds per decision on the ids that follow from `seed`. Every decision must be an allowed
+    /// one, or it is something else that is timed.
+    #[expect(clippy::disallowed_methods, reason = "a benchmark is about time")]
+    #[expect(clippy::cast_precision_loss, reason = "shown as whole nanoseconds")]
+    fn time(&mut self, seed: u64, work: impl Fn(&[String]) -> usize) -> f64 {
+        let mut random = Random::new(seed);
+        let mut took = Duration::ZERO;
+        for piece in 0..2 * self.pieces {
+            for place in &mut self.ids {
+                place.clone_from(&id(self.spread.pick(self.keys, &mut random)));
+            }
+            self.start.wait();
+            let begin = Instant::now();
+            let allowed = work(&self.ids);
+            if piece >= self.pieces {
+                took += begin.elapsed();
+            }
+            assert_eq!(allowed, self.ids.len(), "a decision was denied");
+        }
+        took.as_nanos() as f64 / (self.pieces * self.ids.len()) as f64
+    }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

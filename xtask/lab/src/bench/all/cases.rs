@@ -125,10 +125,13 @@ fn latency(door: &'static str, keys: Keys) -> Group {
             ask(door, Kind::Tollgate, keys.usual, &shape).named("tollgate"),
             echo(bare(door), &shape).named("bare echo"),
             ask(door, Kind::Polling, keys.usual, &shape).named("tollgate --poll 50us"),
+            echo(polling(door), &shape).named("bare polling echo"),
         ],
         comparisons: vec![
             compare("tollgate", "bare echo", P50, AtMost(1.3)),
             compare("tollgate --poll 50us", "tollgate", Rate, AtLeast(5.0)),
+            compare("tollgate --poll 50us", "bare polling echo", Rate, Any),
+            compare("bare polling echo", "tollgate", Rate, Any),
         ],
     }
 }
@@ -264,6 +267,14 @@ fn bare(door: &str) -> Kind {
         "udp" => Kind::EchoUdp,
         "bucket" => Kind::EchoBucket,
         _ => Kind::EchoThrottr,
+    }
+}
+
+fn polling(door: &str) -> Kind {
+    match door {
+        "udp" => Kind::PollingEchoUdp,
+        "bucket" => Kind::PollingEchoBucket,
+        _ => Kind::PollingEchoThrottr,
     }
 }
 

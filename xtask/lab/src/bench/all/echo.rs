@@ -4,9 +4,10 @@
 //! goes on until it is killed.
 
 use std::convert::Infallible;
-use std::io::{IoSlice, IoSliceMut, Write as _};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -32,6 +33,8 @@ const DATAGRAM_BYTES: usize = 2_048;
 const JOINED_BYTES: usize = 1 << 16;
 /// How much is read from a stream at once, in bytes.
 const READ_BYTES: usize = 64 << 10;
+/// How long those that poll look before they sleep: as long as ours.
+const POLL: Duration = Duration::from_micros(50);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -52,6 +55,15 @@ enum Kind {
         #[arg(long)]
         answer_bytes: usize,
     },
+    /// Datagrams, one at a time, and some looks before it sleeps
+    PollingUdp,
+    /// The same over TCP
+    PollingTcp {
+        #[arg(long)]
+        bytes: usize,
+        #[arg(long)]
+        answer_bytes: usize,
+    },
     /// One answer to every HTTP request
     Http {
         #[arg(long)]
@@ -66,6 +78,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Kind::Tcp { bytes, answer_bytes } => {
             let (bytes, answer_bytes) = ((*bytes).max(1), *answer_bytes);
             accept(move |stream| stream_echo(stream, bytes, answer_bytes))
+        }
+        Kind::PollingUdp => polling_datagrams(),
+        Kind::PollingTcp { bytes, answer_bytes } => {
+            polling_streams((*bytes).max(1), *answer_bytes)
         }
         Kind::Http { body } => {
             let body = Bytes::from(body.clone());
@@ -169,6 +185,71 @@ async fn stream_echo(stream: TcpStream, bytes: usize, answer_bytes: usize) -> Re
         rest = left;
         stream.write_all(&answers[..count * answer_bytes]).await?;
     }
+}
+
+fn polling_datagrams() -> Result<(), Failure> {
+    let socket = UdpSocket::bind(HERE)?;
+    socket.set_nonblocking(true)?;
+    say(socket.local_addr()?)?;
+    let mut room = [0; DATAGRAM_BYTES];
+    loop {
+        let wait = |is_blocking: bool| socket.set_nonblocking(!is_blocking);
+        let (length, from) = look(wait, || socket.recv_from(&mut room))?;
+        socket.send_to(&room[..length], from)?;
+    }
+}
+
+/// Serves every connection in a thread of its own.
+fn polling_streams(bytes: usize, answer_bytes: usize) -> Result<(), Failure> {
+    let listener = std::net::TcpListener::bind(HERE)?;
+    say(listener.local_addr()?)?;
+    loop {
+        let (stream, _) = listener.accept()?;
+        // A client that goes away ends its connection, and nothing else.
+        std::thread::spawn(move || polling_stream(&stream, bytes, answer_bytes));
+    }
+}
+
+fn polling_stream(
+    mut stream: &std::net::TcpStream,
+    bytes: usize,
+    answer_bytes: usize,
+) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    let mut room = vec![0; READ_BYTES];
+    let answers = vec![b'1'; (READ_BYTES / bytes + 1) * answer_bytes];
+    let mut rest = 0;
+    loop {
+        let wait = |is_blocking: bool| stream.set_nonblocking(!is_blocking);
+        let length = look(wait, || stream.read(&mut room))?;
+        if length == 0 {
+            return Ok(());
+        }
+        let (count, left) = whole(rest, length, bytes);
+        rest = left;
+        // With one request in flight there is room for its answer.
+        stream.write_all(&answers[..count * answer_bytes])?;
+    }
+}
+
+/// What `take` finds, which does not wait; after some time in vain it is told to.
+#[expect(clippy::disallowed_methods, reason = "it is time that it waits for")]
+fn look<T>(
+    wait: impl Fn(bool) -> std::io::Result<()>,
+    mut take: impl FnMut() -> std::io::Result<T>,
+) -> std::io::Result<T> {
+    let begin = Instant::now();
+    while begin.elapsed() < POLL {
+        match take() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            taken => return taken,
+        }
+    }
+    wait(true)?;
+    let taken = take();
+    wait(false)?;
+    taken
 }
 
 /// How many requests of so many bytes are complete, and how much of another is there.

@@ -56,6 +56,10 @@ pub(super) enum Kind {
     EchoThrottr,
     EchoResp,
     EchoHttp,
+    /// The same as ours, told to look for more before they sleep.
+    PollingEchoUdp,
+    PollingEchoBucket,
+    PollingEchoThrottr,
     Redis,
     Throttlecrab,
 }
@@ -63,15 +67,16 @@ pub(super) enum Kind {
 impl Kind {
     /// Whether it knows no keys.
     pub(super) fn is_echo(self) -> bool {
-        self.bytes().is_some()
-            || matches!(self, Self::EchoUdp | Self::EchoSegments | Self::EchoHttp)
+        let knows_none =
+            matches!(self, Self::EchoUdp | Self::PollingEchoUdp | Self::EchoSegments | Self::EchoHttp);
+        knows_none || self.bytes().is_some()
     }
 
     /// How many bytes a request and its answer have, of an echo over TCP.
     pub(super) fn bytes(self) -> Option<[&'static str; 2]> {
         match self {
-            Self::EchoBucket => Some(BUCKET_BYTES),
-            Self::EchoThrottr => Some(THROTTR_BYTES),
+            Self::EchoBucket | Self::PollingEchoBucket => Some(BUCKET_BYTES),
+            Self::EchoThrottr | Self::PollingEchoThrottr => Some(THROTTR_BYTES),
             Self::EchoResp => Some(RESP_BYTES),
             _ => None,
         }
@@ -165,7 +170,12 @@ impl Servers {
                 format!("`tollgate serve --poll {POLL}` does not start: {error}").into()
             }),
             Kind::EchoUdp => self.echo(&["udp"]),
+            Kind::PollingEchoUdp => self.echo(&["polling-udp"]),
             Kind::EchoSegments => self.echo(&["segments"]),
+            Kind::PollingEchoBucket | Kind::PollingEchoThrottr => {
+                let [bytes, answer] = kind.bytes().unwrap_or_default();
+                self.echo(&["polling-tcp", "--bytes", bytes, "--answer-bytes", answer])
+            }
             Kind::EchoBucket | Kind::EchoThrottr | Kind::EchoResp => {
                 let [bytes, answer] = kind.bytes().unwrap_or_default();
                 self.echo(&["tcp", "--bytes", bytes, "--answer-bytes", answer])

@@ -31,11 +31,17 @@ impl Unit {
 
     /// Whole units that will be left when the answer is read, which is later than `now`, if only
     /// by a nanosecond: 60 s read 59 at once, and 1 s that has just begun reads 0.
+    #[inline]
     pub fn whole(self, length: Nanos) -> u64 {
         let left = length.get().saturating_sub(1);
-        // Dividing 128 bits takes many times as long, and 64 last for centuries.
+        // Dividing 128 bits takes many times as long, and 64 last for centuries. By a number that the
+        // compiler knows it takes less still.
         if let Ok(left) = u64::try_from(left) {
-            return left.checked_div(self.nanos()).unwrap_or_default();
+            return match self {
+                Self::Nanoseconds => left,
+                Self::Milliseconds => left / const { Self::Milliseconds.nanos() },
+                Self::Seconds => left / const { Self::Seconds.nanos() },
+            };
         }
         let whole = left.checked_div(self.nanos().into()).unwrap_or_default();
         u64::try_from(whole).unwrap_or(u64::MAX)
@@ -117,6 +123,7 @@ impl QuotaCell {
         Self { remaining, expires, unit, denied: false }
     }
 
+    #[inline]
     fn read_out(&self, can: bool, unit: Unit, now: Moment) -> Outcome {
         let ttl = unit.whole(self.expires.since(now));
         Outcome { can, remaining: self.remaining, unit, ttl }
@@ -198,6 +205,18 @@ impl Algorithm for Quota {
     type Ask = Ask;
     type Outcome = Outcome;
     type Book = ();
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "returned through memory it takes longer")]
+    fn renew((): &(), cell: QuotaCell, ask: &Ask, now: Moment) -> Option<(Outcome, QuotaCell)> {
+        let Ask::Insert { usage: usage @ 1.., unit, .. } = *ask else { return None };
+        if now >= cell.expires {
+            return None;
+        }
+        let remaining = cell.remaining.checked_sub(usage)?;
+        let after = QuotaCell { remaining, denied: false, ..cell };
+        Some((after.read_out(true, unit, now), after))
+    }
 
     fn decide(
         (): &(),

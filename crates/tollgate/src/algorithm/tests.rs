@@ -13,7 +13,7 @@ use tollgate_testkit::terms::Terms;
 use super::average::{self, Average};
 use super::book::{self, Action, Book, Gcra};
 use super::gcra::{self, BURST_MAX, PERIOD_MAX, RATE_MAX, Rule, RuleError, TAT_BITS, Tat, Verdict};
-use super::quota::{self, Amend, Ask, Unit};
+use super::quota::{self, Amend, Ask, Quota, Unit};
 use super::{Algorithm, Cell, Change};
 use crate::{Moment, Nanos};
 
@@ -265,6 +265,29 @@ fn average_rules_that_are_not_numbers_are_refused() {
     for period in [f64::NAN, f64::INFINITY, 0.0, -1.0, 1e10] {
         assert_eq!(average::Rule::new(22.0, period, true), Err(average::RuleError::Period));
     }
+}
+
+#[test]
+fn a_quota_is_renewed_to_what_the_answer_says() {
+    let mut random = Random::new(8);
+    let (mut renewed, mut others) = (0, 0);
+    for _ in 0..100_000 {
+        let unit = random.pick(&[Unit::Nanoseconds, Unit::Milliseconds, Unit::Seconds]);
+        let expires = Moment::from_nanos(random.log_between(1, 1 << 62));
+        let cell = quota::QuotaCell::new(random.log_between(1, 1 << 20) - 1, expires, unit);
+        let usage = random.log_between(1, 1 << 20) - 1;
+        let insert = Ask::Insert { quota: random.bits(), usage, ttl: random.bits(), unit };
+        let ask = random.pick(&[insert, insert, Ask::Query, Ask::Purge]);
+        let now = Moment::from_nanos(random.log_between(1, 1 << 62));
+        match (Quota::renew(&(), cell, &ask, now), quota::answer(Some(cell), &ask, now)) {
+            (Some((answer, after)), answered) => {
+                assert_eq!((answer, Change::Put(after)), answered, "{cell:?} {ask:?} {now:?}");
+                renewed += 1;
+            }
+            (None, _) => others += 1,
+        }
+    }
+    assert!(renewed > 10_000 && others > 10_000, "{renewed} {others}");
 }
 
 #[test]

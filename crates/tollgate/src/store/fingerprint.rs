@@ -78,9 +78,14 @@ impl Secret {
     /// The fingerprint of several parts, whatever bytes they are made of.
     #[inline]
     pub fn fingerprint_of_parts(&self, parts: &[&[u8]]) -> Fingerprint {
-        if let [part] = parts {
-            return self.fingerprint(part);
+        match parts {
+            [part] => self.fingerprint(part),
+            _ => self.fingerprint_of_many(parts),
         }
+    }
+
+    #[inline(never)]
+    fn fingerprint_of_many(&self, parts: &[&[u8]]) -> Fingerprint {
         // The length first, so that ("ab", "c") is not ("a", "bc"); as bytes, so that it is the same
         // on every machine.
         let pieces = || parts.iter().map(|part| ((part.len() as u64).to_le_bytes(), part));

@@ -1,7 +1,7 @@
 //! Many asks at once.
 
 use super::{Decision, Mistake, Request, cost_above_burst, mistake};
-use crate::algorithm::book::{Action, Gcra, RuleId};
+use crate::algorithm::book::{Action, Ask, Gcra, RuleId};
 use crate::algorithm::gcra::{Outcome, Verdict};
 use crate::limits::resolver::{Resolver, Unresolved};
 use crate::store::Question;
@@ -37,12 +37,24 @@ impl Batch {
                     if !std::ptr::eq(name, ask.limit) {
                         (name, entry) = (ask.limit, resolver.entry(ask.limit));
                     }
-                    entry.and_then(|entry| entry.question(ask.id, action, cost))
+                    entry.and_then(|entry| {
+                        let (bucket, rule) = entry.bucket(ask.id)?;
+                        Ok((bucket, rule, entry.shadows(action)))
+                    })
                 }
-                Some(carried) => resolver.keys().question(carried, ask.id, action, cost),
+                Some(carried) => resolver
+                    .keys()
+                    .bucket(ask.id)
+                    .map(|bucket| (bucket, carried.rule(), false)),
             };
             match asked {
-                Ok(question) => self.questions.push(question),
+                // Put together where it stays: what is written in words and copied in larger pieces
+                // has the processor wait.
+                Ok((bucket, rule, is_shadow)) => self.questions.push(Question {
+                    bucket,
+                    ask: Ask { rule, action, is_shadow, cost },
+                    joined: false,
+                }),
                 Err(unresolved) => {
                     self.mistakes.push((place, mistake(resolver, ask, unresolved)));
                     self.questions.push(Question::idle());

@@ -395,13 +395,35 @@ impl Entry {
         cost: u64,
         early: impl FnOnce(u64),
     ) -> Result<Question<Gcra>, Unresolved> {
+        let (bucket, rule) = self.bucket_early(id, early)?;
+        let ask = Ask { rule, action, is_shadow: self.shadows(action), cost };
+        Ok(Question { bucket, ask, joined: false })
+    }
+
+    /// The bucket of an id, and the rule that applies to it.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a call would have them pass through memory")]
+    pub(crate) fn bucket(&self, id: &str) -> Result<(Fingerprint, RuleId), Unresolved> {
+        self.bucket_early(id, |_| ())
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a call would have them pass through memory")]
+    fn bucket_early(
+        &self,
+        id: &str,
+        early: impl FnOnce(u64),
+    ) -> Result<(Fingerprint, RuleId), Unresolved> {
         let mut buffer = IdBuffer::new();
         let id = self.id_format.canonical(id, &mut buffer).map_err(Unresolved::Id)?;
         let bucket = self.secret.fingerprint_early(id.as_bytes(), early);
-        let rule = self.rule(bucket).ok_or(Unresolved::NoDefault)?;
-        // Giving back denies nobody, in shadow or not.
-        let is_shadow = self.is_shadow && !matches!(action, Action::Refund | Action::Reset);
-        Ok(Question { bucket, ask: Ask { rule, action, is_shadow, cost }, joined: false })
+        Ok((bucket, self.rule(bucket).ok_or(Unresolved::NoDefault)?))
+    }
+
+    /// Whether it lets pass what it would deny. Giving back denies nobody, in shadow or not.
+    #[inline]
+    pub(crate) fn shadows(&self, action: Action) -> bool {
+        self.is_shadow && !matches!(action, Action::Refund | Action::Reset)
     }
 
     /// Appends the key of the bucket of an id in its one spelling; nothing for no id.

@@ -8,7 +8,7 @@ use crate::algorithm::carried::{Carried, CarriedRules};
 use crate::algorithm::gcra::Rule;
 use crate::limits::{ID_BYTES_MAX, IdError};
 use crate::store::shared::Sharing;
-use crate::store::{Question, Secret};
+use crate::store::{Fingerprint, Question, Secret};
 
 /// What stands for all of them in bucket keys. No limit has a blank in its name, and a bucket is
 /// called `bucket` first.
@@ -35,10 +35,15 @@ impl Keys {
         action: Action,
         cost: u64,
     ) -> Result<Question<Gcra>, Unresolved> {
-        check(key)?;
-        let bucket = self.secret.fingerprint(key.as_bytes());
         let ask = Ask { rule: carried.rule(), action, is_shadow: false, cost };
-        Ok(Question { bucket, ask, joined: false })
+        Ok(Question { bucket: self.bucket(key)?, ask, joined: false })
+    }
+
+    /// The bucket of a key.
+    #[inline]
+    pub(crate) fn bucket(&self, key: &str) -> Result<Fingerprint, Unresolved> {
+        check(key)?;
+        Ok(self.secret.fingerprint(key.as_bytes()))
     }
 
     /// Appends the key of the bucket of a key; nothing if there can be no such key.

@@ -80,9 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             accept(move |stream| stream_echo(stream, bytes, answer_bytes))
         }
         Kind::PollingUdp => polling_datagrams(),
-        Kind::PollingTcp { bytes, answer_bytes } => {
-            polling_streams((*bytes).max(1), *answer_bytes)
-        }
+        Kind::PollingTcp { bytes, answer_bytes } => polling_streams((*bytes).max(1), *answer_bytes),
         Kind::Http { body } => {
             let body = Bytes::from(body.clone());
             accept(move |stream| http_constant(stream, body.clone()))

@@ -67,8 +67,10 @@ pub(super) enum Kind {
 impl Kind {
     /// Whether it knows no keys.
     pub(super) fn is_echo(self) -> bool {
-        let knows_none =
-            matches!(self, Self::EchoUdp | Self::PollingEchoUdp | Self::EchoSegments | Self::EchoHttp);
+        let knows_none = matches!(
+            self,
+            Self::EchoUdp | Self::PollingEchoUdp | Self::EchoSegments | Self::EchoHttp
+        );
         knows_none || self.bytes().is_some()
     }
 

@@ -15,12 +15,15 @@ pub enum Unit {
     Seconds,
 }
 
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
 impl Unit {
     const fn nanos(self) -> u64 {
         match self {
             Self::Nanoseconds => 1,
-            Self::Milliseconds => 1_000_000,
-            Self::Seconds => 1_000_000_000,
+            Self::Milliseconds => MILLISECOND,
+            Self::Seconds => SECOND,
         }
     }
 
@@ -39,8 +42,8 @@ impl Unit {
         if let Ok(left) = u64::try_from(left) {
             return match self {
                 Self::Nanoseconds => left,
-                Self::Milliseconds => left / const { Self::Milliseconds.nanos() },
-                Self::Seconds => left / const { Self::Seconds.nanos() },
+                Self::Milliseconds => left / MILLISECOND,
+                Self::Seconds => left / SECOND,
             };
         }
         let whole = left.checked_div(self.nanos().into()).unwrap_or_default();
@@ -213,9 +216,12 @@ impl Algorithm for Quota {
         if now >= cell.expires {
             return None;
         }
-        let remaining = cell.remaining.checked_sub(usage)?;
-        let after = QuotaCell { remaining, denied: false, ..cell };
-        Some((after.read_out(true, unit, now), after))
+        let remaining = cell.remaining.checked_sub(usage);
+        let after = match remaining {
+            Some(remaining) => QuotaCell { remaining, denied: false, ..cell },
+            None => QuotaCell { denied: true, ..cell },
+        };
+        Some((after.read_out(remaining.is_some(), unit, now), after))
     }
 
     fn decide(

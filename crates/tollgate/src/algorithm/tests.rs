@@ -13,7 +13,7 @@ use tollgate_testkit::terms::Terms;
 use super::average::{self, Average};
 use super::book::{self, Action, Book, Gcra};
 use super::gcra::{self, BURST_MAX, PERIOD_MAX, RATE_MAX, Rule, RuleError, TAT_BITS, Tat, Verdict};
-use super::quota::{self, Amend, Ask, Quota, Unit};
+use super::quota::{self, Amend, Ask, Quota, QuotaCell, Unit};
 use super::{Algorithm, Cell, Change};
 use crate::{Moment, Nanos};
 
@@ -270,24 +270,59 @@ fn average_rules_that_are_not_numbers_are_refused() {
 #[test]
 fn a_quota_is_renewed_to_what_the_answer_says() {
     let mut random = Random::new(8);
-    let (mut renewed, mut others) = (0, 0);
+    let (mut renewed, mut others) = ([0, 0], 0);
     for _ in 0..100_000 {
-        let unit = random.pick(&[Unit::Nanoseconds, Unit::Milliseconds, Unit::Seconds]);
-        let expires = Moment::from_nanos(random.log_between(1, 1 << 62));
-        let cell = quota::QuotaCell::new(random.log_between(1, 1 << 20) - 1, expires, unit);
-        let usage = random.log_between(1, 1 << 20) - 1;
-        let insert = Ask::Insert { quota: random.bits(), usage, ttl: random.bits(), unit };
+        let units = [Unit::Nanoseconds, Unit::Milliseconds, Unit::Seconds];
+        let insert = |random: &mut Random| {
+            let usage = random.log_between(1, 1 << 20) - 1;
+            let (quota, ttl) = (random.bits(), random.bits());
+            Ask::Insert { quota, usage, ttl, unit: random.pick(&units) }
+        };
+        let at = random.log_between(2, 1 << 62);
+        let remaining = random.log_between(1, 1 << 20) - 1;
+        let mut cell = QuotaCell::new(remaining, Moment::from_nanos(at), random.pick(&units));
+        // Half of them have denied somebody.
+        let much = Ask::Insert { quota: 0, usage: u64::MAX, ttl: 0, unit: Unit::Seconds };
+        if let (true, (_, Change::Mark(denied))) =
+            (random.chance(1, 2), quota::answer(Some(cell), &much, Moment::from_nanos(at - 1)))
+        {
+            cell = denied;
+        }
+        let insert = insert(&mut random);
         let ask = random.pick(&[insert, insert, Ask::Query, Ask::Purge]);
-        let now = Moment::from_nanos(random.log_between(1, 1 << 62));
-        match (Quota::renew(&(), cell, &ask, now), quota::answer(Some(cell), &ask, now)) {
-            (Some((answer, after)), answered) => {
-                assert_eq!((answer, Change::Put(after)), answered, "{cell:?} {ask:?} {now:?}");
-                renewed += 1;
+        let now = random.log_between(1, 1 << 62);
+        let now = Moment::from_nanos(random.pick(&[now, now, at - 1, at]));
+        let answered = quota::answer(Some(cell), &ask, now);
+        match (Quota::renew(&(), cell, &ask, now), &answered.1) {
+            (Some((answer, after)), Change::Put(changed) | Change::Mark(changed)) => {
+                assert_eq!((answer, after), (answered.0, *changed), "{ask:?} {now:?}");
+                renewed[usize::from(answer.can)] += 1;
             }
-            (None, _) => others += 1,
+            (None, Change::Keep | Change::Remove) => others += 1,
+            // One that has expired is made anew.
+            (None, Change::Put(_)) if now >= Moment::from_nanos(at) => others += 1,
+            (quick, _) => panic!("{quick:?} instead of {answered:?} to {ask:?} at {now:?}"),
         }
     }
-    assert!(renewed > 10_000 && others > 10_000, "{renewed} {others}");
+    assert!(renewed.iter().all(|&times| times > 5_000) && others > 10_000, "{renewed:?} {others}");
+}
+
+#[test]
+fn what_is_left_of_a_lifetime_is_told_in_whole_units() {
+    let cases = [
+        (Unit::Seconds, 60_000_000_000, 59),
+        (Unit::Seconds, 1_000_000_000, 0),
+        (Unit::Seconds, 1_000_000_001, 1),
+        (Unit::Milliseconds, 1_000_001, 1),
+        (Unit::Milliseconds, 1_000_000, 0),
+        (Unit::Nanoseconds, 5, 4),
+        (Unit::Nanoseconds, 0, 0),
+        (Unit::Seconds, u128::from(u64::MAX) + 1, u64::MAX / 1_000_000_000),
+        (Unit::Nanoseconds, u128::MAX, u64::MAX),
+    ];
+    for (unit, nanos, whole) in cases {
+        assert_eq!(unit.whole(Nanos::new(nanos)), whole, "{nanos} ns in {unit:?}");
+    }
 }
 
 #[test]

@@ -42,10 +42,9 @@ impl Batch {
                         Ok((bucket, rule, entry.shadows(action)))
                     })
                 }
-                Some(carried) => resolver
-                    .keys()
-                    .bucket(ask.id)
-                    .map(|bucket| (bucket, carried.rule(), false)),
+                Some(carried) => {
+                    resolver.keys().bucket(ask.id).map(|bucket| (bucket, carried.rule(), false))
+                }
             };
             match asked {
                 // Put together where it stays: what is written in words and copied in larger pieces

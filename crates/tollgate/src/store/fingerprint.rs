@@ -84,6 +84,7 @@ impl Secret {
         }
     }
 
+    /// Apart, so that one part, as most keys have, is hashed where it is asked for.
     #[inline(never)]
     fn fingerprint_of_many(&self, parts: &[&[u8]]) -> Fingerprint {
         // The length first, so that ("ab", "c") is not ("a", "bc"); as bytes, so that it is the same

@@ -2,10 +2,11 @@
 //!
 //! In every round each contender decides on the same ids, one contender after the other. Only the
 //! second half is timed: the first brings the contender's own table back into the cache, as it would
-//! be in a program that uses only one of them. For the same reason ids are written, a few at a time,
-//! to where others were before: who asks has just been told whom about. A long list of them would
-//! push the tables out of the cache, and threads that allocate by turns would get one that lies all
-//! over memory. The table shows medians over the rounds. Tollgate is told the time; governor reads a
+//! be in a program that uses only one of them. For the same reason ids are written, some thousands at
+//! a time, to where others were before: who asks has just been told whom about. Lists of all ids, made
+//! anew in every round, took longer to read than a decision takes, most of all with two threads, and
+//! pushed the tables out of the cache. Threads start together with every piece, so that who wakes up
+//! late asks alone for some microseconds of each. The table shows medians over the rounds. Tollgate is told the time; governor reads a
 //! clock inside: quanta's as it comes, or the system's, which is also what [`tollgate::Clock`] reads.
 
 use std::num::NonZeroU32;
@@ -24,8 +25,9 @@ use tollgate_testkit::random::Random;
 use super::Failure;
 
 const BATCH: usize = 64;
-/// How many ids are written at a time: they stay in a processor's own cache.
-const PIECE: usize = 10_000;
+/// How many ids are written at a time, in whole batches: few enough to stay in most processors' own
+/// caches.
+const PIECE: usize = 128 * BATCH;
 const MEMORY: usize = 1 << 30;
 const NAME: &str = "RequestsPerClient";
 /// Slow enough that every key stays in use, large enough that nothing is denied.
@@ -40,7 +42,7 @@ pub(crate) struct Args {
     /// How many rounds of each measurement; medians are shown
     #[arg(long, default_value_t = 15)]
     rounds: usize,
-    /// How many decisions a round times, per thread; a multiple of 10000
+    /// How many decisions a round times, per thread; rounded up to whole pieces of 8192
     #[arg(long, default_value_t = 400_000)]
     decisions: usize,
 }

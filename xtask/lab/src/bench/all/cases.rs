@@ -270,6 +270,7 @@ fn bare(door: &str) -> Kind {
     }
 }
 
+/// The echo beside the polling server.
 fn polling(door: &str) -> Kind {
     match door {
         "udp" => Kind::PollingEchoUdp,

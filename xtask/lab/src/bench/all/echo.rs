@@ -1,6 +1,6 @@
 //! Servers that decide nothing: what a door could do at most.
 //!
-//! Each is a process of its own and one thread, says where it listens as `tollgate serve` does, and
+//! Each is a process of its own and one thread (the polling one over TCP has one for each connection), says where it listens as `tollgate serve` does, and
 //! goes on until it is killed.
 
 use std::convert::Infallible;
@@ -193,6 +193,7 @@ fn polling_datagrams() -> Result<(), Failure> {
     loop {
         let wait = |is_blocking: bool| socket.set_nonblocking(!is_blocking);
         let (length, from) = look(wait, || socket.recv_from(&mut room))?;
+        // With one request in flight there is room for its answer.
         socket.send_to(&room[..length], from)?;
     }
 }
@@ -277,7 +278,13 @@ async fn http_constant(stream: TcpStream, body: Bytes) -> Result<(), Failure> {
 mod tests {
     use tollgate_testkit::random::Random;
 
+    use super::super::servers;
     use super::*;
+
+    #[test]
+    fn who_polls_looks_as_long_as_ours() {
+        assert_eq!(servers::POLL, format!("{}us", POLL.as_micros()));
+    }
 
     #[test]
     fn every_request_is_answered_once_however_it_is_cut() {

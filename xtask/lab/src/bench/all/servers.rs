@@ -56,7 +56,7 @@ pub(super) enum Kind {
     EchoThrottr,
     EchoResp,
     EchoHttp,
-    /// The same as ours, told to look for more before they sleep.
+    /// Those that look for more before they sleep, as ours does if told.
     PollingEchoUdp,
     PollingEchoBucket,
     PollingEchoThrottr,

@@ -273,11 +273,6 @@ fn a_quota_is_renewed_to_what_the_answer_says() {
     let (mut renewed, mut others) = ([0, 0], 0);
     for _ in 0..100_000 {
         let units = [Unit::Nanoseconds, Unit::Milliseconds, Unit::Seconds];
-        let insert = |random: &mut Random| {
-            let usage = random.log_between(1, 1 << 20) - 1;
-            let (quota, ttl) = (random.bits(), random.bits());
-            Ask::Insert { quota, usage, ttl, unit: random.pick(&units) }
-        };
         let at = random.log_between(2, 1 << 62);
         let remaining = random.log_between(1, 1 << 20) - 1;
         let mut cell = QuotaCell::new(remaining, Moment::from_nanos(at), random.pick(&units));
@@ -288,7 +283,9 @@ fn a_quota_is_renewed_to_what_the_answer_says() {
         {
             cell = denied;
         }
-        let insert = insert(&mut random);
+        let usage = random.log_between(1, 1 << 20) - 1;
+        let (quota, ttl, unit) = (random.bits(), random.bits(), random.pick(&units));
+        let insert = Ask::Insert { quota, usage, ttl, unit };
         let ask = random.pick(&[insert, insert, Ask::Query, Ask::Purge]);
         let now = random.log_between(1, 1 << 62);
         let now = Moment::from_nanos(random.pick(&[now, now, at - 1, at]));

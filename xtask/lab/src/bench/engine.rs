@@ -2,12 +2,14 @@
 //!
 //! In every round each contender decides on the same ids, one contender after the other. Only the
 //! second half is timed: the first brings the contender's own table back into the cache, as it would
-//! be in a program that uses only one of them. For the same reason ids are written, some thousands at
-//! a time, to where others were before: who asks has just been told whom about. Lists of all ids, made
-//! anew in every round, took longer to read than a decision takes, most of all with two threads, and
-//! pushed the tables out of the cache. Threads start together with every piece, so that who wakes up
-//! late asks alone for some microseconds of each. The table shows medians over the rounds. Tollgate is told the time; governor reads a
-//! clock inside: quanta's as it comes, or the system's, which is also what [`tollgate::Clock`] reads.
+//! be in a program that uses only one of them. The table shows medians over the rounds. Tollgate is
+//! told the time; governor reads a clock inside: quanta's as it comes, or the system's, which is also
+//! what [`tollgate::Clock`] reads.
+//!
+//! Ids are written, some thousands at a time, to where others were before: who asks has just been
+//! told whom about. Lists of all ids, made anew in every round, took longer to read than a decision
+//! takes, most of all with two threads, and pushed the tables out of the cache. Threads start
+//! together with every piece; who wakes up late then asks alone for some microseconds.
 
 use std::num::NonZeroU32;
 use std::sync::Barrier;

@@ -1,7 +1,7 @@
 //! Servers that decide nothing: what a door could do at most.
 //!
-//! Each is a process of its own and one thread (the polling one over TCP has one for each connection), says where it listens as `tollgate serve` does, and
-//! goes on until it is killed.
+//! Each is a process of its own and one thread (the polling one over TCP has one for each
+//! connection), says where it listens as `tollgate serve` does, and goes on until it is killed.
 
 use std::convert::Infallible;
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};

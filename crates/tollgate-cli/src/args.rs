@@ -7,12 +7,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate::Nanos;
 use tollgate::limits::parse_duration;
 
-use crate::ask::args::{ASK_HELP, RawAsk, RawOp, RawWhom};
+use crate::ask::args::{ASK_HELP, RawAnswerer, RawAsk, RawOp, RawWhom};
 use crate::ask::{self, Ask};
 use crate::bench;
 use crate::bench::args::{BENCH_HELP, RawBench};
 use crate::check::{self, Check};
-use crate::client::http::args::RawPlace;
 use crate::client::{self, Client, Source};
 use crate::error::Error;
 use crate::files::Files;
@@ -166,12 +165,12 @@ enum RawCommand {
         #[command(subcommand)]
         whom: Option<RawWhom>,
         #[command(flatten)]
-        server: Option<RawAsk>,
+        ask: Option<RawAsk>,
         // Beside the others and not in them: clap would not see that they are there.
         #[command(flatten)]
         op: RawOp,
         #[command(flatten)]
-        place: Box<RawPlace>,
+        answerer: RawAnswerer,
     },
     /// Change what a server allows to some, while it runs
     #[command(after_help = OVERRIDE_HELP, disable_help_subcommand = true)]
@@ -299,10 +298,10 @@ impl From<RawCommand> for Command {
                 Self::Ask(Ask::Offline(raw.into()))
             }
             RawCommand::Ask { whom: Some(RawWhom::Door(raw)), .. } => Self::Client(raw.into()),
-            RawCommand::Ask { whom: None, server: Some(raw), op, place } => {
-                Self::Ask(Ask::Server(raw.at(&op, *place)))
+            RawCommand::Ask { whom: None, ask: Some(raw), op, answerer } => {
+                Self::Ask(raw.of(answerer, &op))
             }
-            RawCommand::Ask { whom: None, server: None, .. } => {
+            RawCommand::Ask { whom: None, ask: None, .. } => {
                 unreachable!("LIMIT is required where there is no command")
             }
             RawCommand::Override { what } => Self::Override(what),

@@ -18,7 +18,7 @@ pub(crate) fn read(
     set: &str,
 ) -> Result<Option<SecretText>, clap::Error> {
     if matches.value_source(name) == Some(ValueSource::CommandLine) {
-        let words = format!("error: --{name} on the command line is seen by others: set {set}\n");
+        let words = format!("--{name} on the command line is seen by others: set {set}");
         return Err(clap::Error::raw(ErrorKind::ArgumentConflict, words));
     }
     let text = matches.get_one::<String>(name).map(|text| text.trim());

@@ -2,20 +2,23 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use tollgate::Nanos;
 
-use super::TIMES_MAX;
 use super::offline::Offline;
 use super::server::{Op, ServerAsk};
+use super::{Ask, TIMES_MAX};
 use crate::args::{Format, parse_length};
 use crate::client::args::RawClient;
 use crate::client::http::args::RawPlace;
 use crate::files::Files;
 
 pub(crate) const ASK_HELP: &str = "\
-Without one of the commands a server is asked over HTTP, and what it allows is spent there. A limit
-with the name of a command is asked behind `--`.
+Without one of the commands a server is asked over HTTP, and what it allows is spent there. With
+--limits there is no server: buckets begin full, and time passes only by --every, as with `offline`.
+A limit with the name of a command is asked behind `--`.
 
 EXAMPLES
   tollgate ask LoginsPerUser ada
@@ -24,7 +27,7 @@ EXAMPLES
   tollgate ask LoginsPerUser ada --check --explain
       spend nothing; which limit applies, where it is written, and the arithmetic
   TOLLGATE_TOKEN=.. tollgate ask --url https://limits.example LoginsPerUser ada
-  tollgate ask offline LoginsPerUser ada --times 20 --every 10s
+  tollgate ask --limits limits.yaml LoginsPerUser ada --times 20 --every 10s
       no server: does one login every ten seconds get through?
   tollgate ask udp over_limit ws ip=74.11.99.155
       ask through another door; see `tollgate ask udp --help`
@@ -60,6 +63,7 @@ pub(crate) enum RawWhom {
     Door(RawClient),
 }
 
+/// What is asked, of whomever.
 #[derive(Debug, Args)]
 pub(crate) struct RawAsk {
     /// The name of the limit, such as `LoginsPerUser`
@@ -69,10 +73,10 @@ pub(crate) struct RawAsk {
     #[arg(value_name = "ID")]
     id: String,
     /// How many tokens each ask takes
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "reset")]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     cost: u64,
     /// How many times to ask
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "reset")]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=TIMES_MAX))]
     times: u64,
     /// Say which limit applies and why, and the arithmetic of one more ask
@@ -93,45 +97,88 @@ pub(crate) struct RawOp {
     #[arg(long)]
     refund: bool,
     /// Fill the bucket instead
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["cost", "times"])]
     reset: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RawOffline {
-    /// The name of the limit, such as `NewOrdersPerAccount`
-    #[arg(value_name = "LIMIT")]
-    limit: String,
-    /// Whom it counts for, such as 12345678
-    #[arg(value_name = "ID")]
-    id: String,
+    #[command(flatten)]
+    ask: RawAsk,
+    #[command(flatten)]
+    trial: RawTrial,
+}
+
+/// What takes the place of a server.
+#[derive(Debug, Args)]
+pub(crate) struct RawTrial {
     /// The file that says what each limit allows [default: the starter limits]
     #[arg(long, value_name = "FILE")]
     limits: Option<PathBuf>,
     /// The file that says what it allows to some
     #[arg(long, value_name = "FILE", requires = "limits")]
     overrides: Option<PathBuf>,
-    /// How many tokens each ask takes
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    cost: u64,
-    /// How many times to ask
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=TIMES_MAX))]
-    times: u64,
     /// How much time passes between two asks, such as 10s [default: none]
     #[arg(long, value_name = "DURATION", value_parser = parse_length)]
     every: Option<Nanos>,
-    /// Say which limit applies and why, and the arithmetic of one more ask
-    #[arg(long)]
-    explain: bool,
-    /// How to print the answers
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
+}
+
+/// Who answers where no command says it: a server, or files if some are named.
+#[derive(Debug)]
+pub(crate) enum RawAnswerer {
+    Server(Box<RawPlace>),
+    Files(RawTrial),
+}
+
+/// What only a server is told; of its address see below.
+const OF_SERVERS: [&str; 8] =
+    ["check", "refund", "reset", "token_file", "ca", "cert", "key", "timeout"];
+
+impl Args for RawAnswerer {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        RawPlace::augment_args(RawTrial::augment_args(command))
+            .mut_arg("limits", |arg| {
+                arg.help("Try this file instead, without a server").conflicts_with_all(OF_SERVERS)
+            })
+            .mut_arg("every", |arg| arg.requires("limits"))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+/// A server that is only in the environment gives way to files that are typed.
+impl FromArgMatches for RawAnswerer {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let (place, trial) =
+            (RawPlace::from_arg_matches(matches)?, RawTrial::from_arg_matches(matches)?);
+        if trial.limits.is_none() {
+            return Ok(Self::Server(Box::new(place)));
+        }
+        if matches.value_source("url") == Some(ValueSource::CommandLine) {
+            let words = "--url is for a server, --limits is without one: say one of them";
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, words));
+        }
+        Ok(Self::Files(trial))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl RawAsk {
-    /// What is done with the tokens, and by which server.
-    pub(crate) fn at(self, op: &RawOp, place: RawPlace) -> ServerAsk {
+    /// What is done with the tokens, and who answers.
+    pub(crate) fn of(self, answerer: RawAnswerer, op: &RawOp) -> Ask {
+        match answerer {
+            RawAnswerer::Server(place) => Ask::Server(self.at(op, *place)),
+            RawAnswerer::Files(trial) => Ask::Offline(RawOffline { ask: self, trial }.into()),
+        }
+    }
+
+    fn at(self, op: &RawOp, place: RawPlace) -> ServerAsk {
         let op = match op {
             RawOp { check: true, .. } => Op::Check,
             RawOp { refund: true, .. } => Op::Refund,
@@ -144,17 +191,11 @@ impl RawAsk {
 }
 
 impl From<RawOffline> for Offline {
-    fn from(raw: RawOffline) -> Self {
-        let overrides = raw.overrides;
-        Self {
-            files: raw.limits.map(|limits| Files { limits, overrides }),
-            limit: raw.limit,
-            id: raw.id,
-            cost: raw.cost,
-            times: raw.times,
-            every: raw.every.unwrap_or_default(),
-            explain: raw.explain,
-            format: raw.format,
-        }
+    fn from(RawOffline { ask, trial }: RawOffline) -> Self {
+        let RawTrial { limits, overrides, every } = trial;
+        let RawAsk { limit, id, cost, times, explain, format } = ask;
+        let files = limits.map(|limits| Files { limits, overrides });
+        let every = every.unwrap_or_default();
+        Self { files, limit, id, cost, times, every, explain, format }
     }
 }

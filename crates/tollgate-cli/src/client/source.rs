@@ -45,7 +45,7 @@ impl FromArgMatches for Source {
         let is_typed = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
         match (is_typed("control"), is_typed("url"), control) {
             (true, true, _) => {
-                let words = "error: --control and --url are two servers: say one of them\n";
+                let words = "--control and --url are two servers: say one of them";
                 Err(clap::Error::raw(ErrorKind::ArgumentConflict, words))
             }
             (true, false, Some(control)) => Ok(Self::Control(control)),

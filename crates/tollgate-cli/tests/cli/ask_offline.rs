@@ -146,3 +146,50 @@ fn a_reader_who_leaves_does_not_change_the_verdict() {
     child.stderr.take().unwrap().read_to_string(&mut words).unwrap();
     assert_eq!((child.wait().unwrap().code(), &*words), (Some(1), ""));
 }
+
+#[test]
+fn naming_a_file_is_asking_without_a_server() {
+    let trials: [&[&str]; 3] = [
+        &["--limits", LIMITS, "LoginsPerUser", "ada", "--times", "6", "--every", "10s"],
+        &["--limits", LIMITS, "--overrides", OVERRIDES, "NewOrdersPerAccount", "7", "--explain"],
+        &["LoginsPerUser", "ada", "--cost", "9", "--limits", LIMITS],
+    ];
+    for args in trials {
+        let named = run(&[&["ask"], args].concat());
+        let offline = run(&[&["ask", "offline"], args].concat());
+        assert_eq!(named.code, offline.code, "{args:?}: {}", named.stderr);
+        assert_eq!((named.stdout, named.stderr), (offline.stdout, offline.stderr), "{args:?}");
+    }
+}
+
+#[test]
+fn a_file_wins_over_a_server_in_the_environment() {
+    let mut command = command(&["ask", "--limits", LIMITS, "NewOrdersPerAccount", "12345678"]);
+    let output = command.env("TOLLGATE_URL", "http://127.0.0.1:9").output().unwrap();
+    assert_eq!(output.stdout, b"1  allowed  299 left, full again in 36s\n");
+}
+
+#[test]
+fn what_only_a_server_is_told_does_not_go_with_a_file() {
+    let server: [&[&str]; 9] = [
+        &["--check"],
+        &["--refund"],
+        &["--reset"],
+        &["--url", "http://127.0.0.1:9"],
+        &["--token-file", "t"],
+        &["--ca", "c"],
+        &["--cert", "c", "--key", "k"],
+        &["--key", "k", "--cert", "c"],
+        &["--timeout", "1s"],
+    ];
+    for args in server {
+        let ran = run(&[&["ask", "--limits", LIMITS, "LoginsPerUser", "ada"], args].concat());
+        assert_eq!((ran.code, &*ran.stdout), (Some(2), ""), "{args:?}");
+        for part in ["--limits", args[0]] {
+            assert!(ran.stderr.contains(part), "{args:?}: {}", ran.stderr);
+        }
+    }
+    let ran = run(&["ask", "LoginsPerUser", "ada", "--every", "10s"]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    assert!(ran.stderr.contains("--limits <FILE>"), "{}", ran.stderr);
+}

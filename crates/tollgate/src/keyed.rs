@@ -21,7 +21,7 @@ use crate::algorithm::Algorithm;
 use crate::limiter::AlreadyShared;
 use crate::store::saved::{Kept, Reader, RestoreError, Saved, Writer};
 use crate::store::shared::{BucketNames, SharedStore, Visit};
-use crate::store::{Fingerprint, Held, MemoryStore, Question, Secret, Store};
+use crate::store::{Fingerprint, Held, MemoryStore, Question, Seal, Secret, Store};
 
 /// Buckets of one algorithm, each under a key that is any bytes.
 ///
@@ -29,7 +29,7 @@ use crate::store::{Fingerprint, Held, MemoryStore, Question, Secret, Store};
 /// every ask brings its own rule.
 pub struct Keyed<A: Algorithm<Book = ()>> {
     store: MemoryStore<A>,
-    secret: Secret,
+    seal: Seal,
     /// What decides in place of `store`, if the buckets are shared.
     shared: OnceLock<Arc<dyn SharedStore<A>>>,
 }
@@ -47,7 +47,7 @@ impl<A: Algorithm<Book = ()>> Keyed<A> {
     }
 
     fn of(store: MemoryStore<A>, secret: Secret) -> Self {
-        Self { store, secret, shared: OnceLock::new() }
+        Self { store, seal: secret.seal(), shared: OnceLock::new() }
     }
 
     /// Has the buckets decided by `store`, which others share. They are then asked through
@@ -91,7 +91,7 @@ impl<A: Algorithm<Book = ()>> Keyed<A> {
     /// What the bucket under a key is kept under, for a caller that keeps something else beside it.
     #[inline]
     pub fn fingerprint(&self, key: &[&[u8]]) -> Fingerprint {
-        self.secret.fingerprint_of_parts(key)
+        self.seal.fingerprint_of_parts(key)
     }
 
     /// Answers every question, in order, as [`Store::decide`] says.
@@ -111,7 +111,7 @@ impl<A: Algorithm<Book = ()>> Keyed<A> {
     {
         let before = to.written();
         to.begin(A::SECTION);
-        to.secret(&self.secret)?;
+        to.secret(self.seal.secret())?;
         let buckets = to.cells(&self.store, at)?;
         to.end()?;
         Ok(Saved { buckets, bytes: to.written().saturating_sub(before) })

@@ -32,7 +32,7 @@ impl World {
 
     fn transact(&self, buckets: &[&str], action: Action, cost: u64) -> Vec<Outcome> {
         let question = |name: &&str| Question {
-            bucket: Secret::new(1, 2).fingerprint(name.as_bytes()),
+            bucket: Secret::new(1, 2).seal().fingerprint(name.as_bytes()),
             ask: Ask { rule: self.rule, action, is_shadow: false, cost },
             joined: true,
         };

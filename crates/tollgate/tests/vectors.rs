@@ -140,7 +140,7 @@ fn the_recorded_averages_hold() {
         assert_eq!(rows.len(), lines);
         for row in rows {
             let [time, _, answer] = row.split('\t').collect::<Vec<_>>().try_into().unwrap();
-            let bucket = Secret::new(1, 2).fingerprint(b"dummy");
+            let bucket = Secret::new(1, 2).seal().fingerprint(b"dummy");
             let mut outcome = [average::Outcome::default()];
             let question = Question { bucket, ask: rule, joined: false };
             store.decide(&[question], &mut outcome, moment(time.parse().unwrap()));
@@ -189,7 +189,7 @@ fn check_quota_case(case: &Value) -> usize {
         now = now.after(Nanos::new(u128::from(step["sleep_ms"].as_u64().unwrap_or(0)) * 1_000_000));
         let sent = step["send"].as_str().map(bytes).unwrap_or_default();
         let Some((ids, ask)) = parse_request(&sent) else { continue };
-        let bucket = Secret::new(1, 2).fingerprint(&ids);
+        let bucket = Secret::new(1, 2).seal().fingerprint(&ids);
         let mut outcome = [tollgate::algorithm::quota::Outcome::default()];
         store.decide(&[Question { bucket, ask, joined: false }], &mut outcome, now);
         // A moment passes, as it did on the wire.

@@ -60,7 +60,7 @@ impl SharedStore<Gcra> for Buckets {
             moved.clear();
         }
         for (name, _) in names.iter().filter(|(name, _)| !name.is_empty()).take(MOVED_MAX) {
-            moved.insert(denials.secret.fingerprint(name), at);
+            moved.insert(denials.seal.fingerprint(name), at);
             denials.forget(name);
         }
     }
@@ -103,7 +103,7 @@ impl Buckets {
         if moved.is_empty() {
             return known.since;
         }
-        let moved = moved.get(&self.home.denials.secret.fingerprint(bucket));
+        let moved = moved.get(&self.home.denials.seal.fingerprint(bucket));
         moved.map_or(known.since, |&at| at.max(known.since))
     }
 
@@ -159,7 +159,7 @@ impl<'a> Stay<'a> {
             return self.add(place, None, trip);
         };
         let home = &self.store.home;
-        let bucket = home.denials.secret.fingerprint(name);
+        let bucket = home.denials.seal.fingerprint(name);
         if matches!(question.ask.action, Action::Refund | Action::Reset) {
             trip.given.insert(bucket);
         }
@@ -206,7 +206,7 @@ impl<'a> Stay<'a> {
     fn take_leased(&mut self, place: usize) -> bool {
         let (question, (name, sharing)) = (&self.questions[place], self.names[place]);
         let Some((most, length)) = self.leasable(&question.ask, sharing) else { return false };
-        let bucket = self.store.home.denials.secret.fingerprint(name);
+        let bucket = self.store.home.denials.seal.fingerprint(name);
         match self.store.leases.take(bucket, question.ask.cost, most, length, self.now) {
             Take::Here(left) => {
                 self.pass(place, left);
@@ -250,7 +250,7 @@ impl<'a> Stay<'a> {
             let (cost, joined) = (lease.unwrap_or(cost), index > place.start);
             trip.asks.push(Ask { bucket, rule, since, action, is_shadow, cost, joined });
             let denials = &self.store.home.denials;
-            let bucket = denials.secret.fingerprint(bucket);
+            let bucket = denials.seal.fingerprint(bucket);
             trip.rules.push((known, denials.forgotten(bucket)));
         }
         if lease.is_some() {
@@ -293,7 +293,7 @@ impl<'a> Stay<'a> {
                     is_well = false;
                     if lease.is_some() {
                         let name = self.names[place.start].0;
-                        let bucket = self.store.home.denials.secret.fingerprint(name);
+                        let bucket = self.store.home.denials.seal.fingerprint(name);
                         self.store.leases.refused(bucket);
                     }
                     self.without(failure, place);
@@ -319,7 +319,7 @@ impl<'a> Stay<'a> {
     fn settle_lease(&mut self, place: usize, size: u64, known: &Known, answers: &[Answer]) -> bool {
         let (question, (name, sharing)) = (self.questions[place], self.names[place]);
         let home = &self.store.home;
-        let bucket = home.denials.secret.fingerprint(name);
+        let bucket = home.denials.seal.fingerprint(name);
         let Some(Answer { outcome, .. }) = answers.first().copied() else { return false };
         if outcome.verdict != Verdict::Allow {
             self.store.leases.refused(bucket);
@@ -397,7 +397,7 @@ impl<'a> Stay<'a> {
             }
             if gives && !is_vetoed {
                 denials.forget(name);
-                self.store.leases.forget(denials.secret.fingerprint(name));
+                self.store.leases.forget(denials.seal.fingerprint(name));
             } else if is_denied && !gives && !is_held {
                 denials.remember(name, cell, *forgotten, self.now);
             } else if question.ask.rule.carried().is_some() {

@@ -10,7 +10,7 @@ use tollgate::Moment;
 use tollgate::algorithm::Algorithm as _;
 use tollgate::algorithm::book::{self, Action, Book, BucketCell, Gcra};
 use tollgate::algorithm::gcra::{Outcome, Verdict};
-use tollgate::store::{Fingerprint, MemoryStore, Question, Secret, Store as _};
+use tollgate::store::{Fingerprint, MemoryStore, Question, Seal, Secret, Store as _};
 
 use crate::node::Heard;
 
@@ -22,7 +22,7 @@ const DENIALS_BYTES: usize = 16 << 20;
 /// when nobody hears of these any more, and none is remembered.
 pub(super) struct Denials {
     /// What buckets are found by.
-    pub(super) secret: Secret,
+    pub(super) seal: Seal,
     cells: ArcSwap<MemoryStore<Gcra>>,
     /// Those that `cells` has. Whoever replaces one of the two holds it.
     book: Mutex<Arc<Book>>,
@@ -42,7 +42,7 @@ impl Denials {
         let book = Arc::new(Book::default());
         let cells = MemoryStore::new(&book, DENIALS_BYTES)?;
         Ok(Self {
-            secret: Secret::random(),
+            seal: Secret::random().seal(),
             cells: ArcSwap::from_pointee(cells),
             book: Mutex::new(book),
             listening: AtomicUsize::new(0),
@@ -68,7 +68,7 @@ impl Denials {
 
     /// Forgets what is known of one bucket.
     pub(super) fn forget(&self, name: &[u8]) {
-        let bucket = self.secret.fingerprint(name);
+        let bucket = self.seal.fingerprint(name);
         self.part(bucket).fetch_add(1, Ordering::SeqCst);
         self.cells.load().learn(bucket, None, Moment::EPOCH);
     }
@@ -113,7 +113,7 @@ impl Denials {
     /// Remembers a bucket, unless something of it was forgotten since `forgotten` was read, or
     /// nobody would hear of it.
     pub(super) fn remember(&self, name: &[u8], cell: BucketCell, forgotten: u64, now: Moment) {
-        let bucket = self.secret.fingerprint(name);
+        let bucket = self.seal.fingerprint(name);
         if self.listening.load(Ordering::SeqCst) == 0 || self.forgotten(bucket) != forgotten {
             return;
         }

@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_lease_doubles_while_it_is_used_up_in_time_and_begins_anew_when_it_is_not() {
-        let (leases, bucket) = (Leases::new(), Secret::new(1, 2).fingerprint(b"a"));
+        let (leases, bucket) = (Leases::new(), Secret::new(1, 2).seal().fingerprint(b"a"));
         let take = |millis| leases.take(bucket, 1, 8, LENGTH, at(millis));
         assert_eq!(take(0), Take::Exact);
         for (fetch, left) in [(2, 1), (4, 3), (8, 7), (8, 7)] {
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_next_is_what_was_used_and_nothing_is_taken_after_a_silence() {
-        let (leases, bucket) = (Leases::new(), Secret::new(1, 2).fingerprint(b"a"));
+        let (leases, bucket) = (Leases::new(), Secret::new(1, 2).seal().fingerprint(b"a"));
         let take = |millis| leases.take(bucket, 1, 100, LENGTH, at(millis));
         take(0);
         assert_eq!(take(0), Take::Fetch(2));
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_fetch_that_was_given_up_is_not_waited_for_for_ever() {
-        let (leases, bucket) = (Leases::new(), Secret::new(1, 2).fingerprint(b"a"));
+        let (leases, bucket) = (Leases::new(), Secret::new(1, 2).seal().fingerprint(b"a"));
         let take = |millis| leases.take(bucket, 1, 8, LENGTH, at(millis));
         assert_eq!([take(0), take(1)], [Take::Exact, Take::Fetch(2)]);
         assert_eq!([take(2), take(10_049)], [Take::Exact, Take::Exact]);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_is_left_at_the_end_of_its_time_is_lost() {
-        let (leases, bucket) = (Leases::new(), Secret::new(1, 2).fingerprint(b"a"));
+        let (leases, bucket) = (Leases::new(), Secret::new(1, 2).seal().fingerprint(b"a"));
         leases.take(bucket, 1, 8, LENGTH, at(0));
         leases.take(bucket, 1, 8, LENGTH, at(0));
         assert_eq!(leases.granted(bucket, 2, 1, LENGTH, at(0)), 1);

@@ -26,7 +26,7 @@ const ACTIONS: [Action; 8] = [
 ];
 
 fn fingerprint(bucket: &str) -> Fingerprint {
-    Secret::new(1, 2).fingerprint(bucket.as_bytes())
+    Secret::new(1, 2).seal().fingerprint(bucket.as_bytes())
 }
 
 /// A rule that Redis keeps, and one whose nanoseconds are the other's microseconds: so the engine

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 
-use super::snapshot::InForce;
 use super::{Account, Answers, Batch, Decided, Limiter, Mistake, Request, mistake};
 use crate::Moment;
 use crate::algorithm::book::Action;
-use crate::limits::resolver::Unresolved;
+use crate::limits::resolver::{Resolver, Unresolved};
 use crate::limits::{IdBuffer, Limit, NamedLimit};
 use crate::store::Store as _;
 
@@ -18,7 +17,7 @@ use crate::store::Store as _;
 /// It decides in memory, also where the buckets are elsewhere.
 pub struct Asking<'l> {
     limiter: &'l Limiter,
-    resolver: Guard<Arc<InForce>>,
+    resolver: Guard<Arc<Resolver>>,
 }
 
 /// What applies to an id, and where it is counted: an [`Account`] that is borrowed.

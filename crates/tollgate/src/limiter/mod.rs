@@ -28,6 +28,7 @@ mod carry;
 mod decisions;
 mod explain;
 mod mistake;
+mod recent;
 mod reload;
 mod saved;
 mod snapshot;
@@ -60,7 +61,7 @@ use crate::algorithm::gcra::{Outcome, Verdict};
 use crate::limits::resolver::{Entry, Registry, Resolver, Unresolved};
 use crate::limits::{IdBuffer, Limit, Limits};
 use crate::store::shared::SharedStore;
-use crate::store::{Held, MemoryStore, Question, Secret, Store};
+use crate::store::{Held, MemoryStore, Question, Seal, Secret, Store};
 use crate::{Moment, Nanos};
 
 /// How much memory [`Limiter::new`] uses at most: enough for 6 million buckets.
@@ -81,7 +82,7 @@ pub struct Limiter {
 struct Core {
     resolver: Snapshot,
     store: MemoryStore<Gcra>,
-    secret: Secret,
+    seal: Seal,
     registry: Mutex<Registry>,
     /// Those of the registry's rules that come with asks.
     carried: Arc<CarriedRules>,
@@ -166,22 +167,17 @@ impl Limiter {
 
     /// A limiter that keeps its buckets under a secret of the caller's choice.
     pub fn with_secret(limits: Limits, memory: usize, secret: Secret) -> io::Result<Self> {
-        let mut registry = Registry::default();
+        let (mut registry, seal) = (Registry::default(), secret.seal());
         let resolver =
-            Resolver::new(limits, &secret, &mut registry, None).map_err(io::Error::other)?;
+            Resolver::new(limits, &seal, &mut registry, None).map_err(io::Error::other)?;
         let store = MemoryStore::new(&registry.book(), memory)?;
-        Ok(Self::of(resolver, store, secret, registry))
+        Ok(Self::of(resolver, store, seal, registry))
     }
 
-    fn of(
-        resolver: Resolver,
-        store: MemoryStore<Gcra>,
-        secret: Secret,
-        registry: Registry,
-    ) -> Self {
+    fn of(resolver: Resolver, store: MemoryStore<Gcra>, seal: Seal, registry: Registry) -> Self {
         let (carried, shared) = (registry.carried(), OnceLock::new());
         let (resolver, registry) = (Snapshot::new(resolver), Mutex::new(registry));
-        let core = Core { resolver, store, secret, registry, carried, shared };
+        let core = Core { resolver, store, seal, registry, carried, shared };
         Self { core: Arc::new(core), witness: None }
     }
 
@@ -314,23 +310,29 @@ impl Limiter {
     #[inline]
     fn one(&self, ask: Request<'_>, action: Action, now: Moment) -> Result<Decision, Mistake> {
         debug_assert!(ask.carried.is_none(), "{ask:?}");
-        if self.witness.is_none()
-            && let Some(decision) = self.core.resolver.kept(|resolver| {
-                let entry = resolver.entry(ask.limit).ok()?;
-                let store = &self.core.store;
-                let early = |upper| store.touch_one(upper);
-                let question = entry.question_early(ask.id, action, ask.cost, early).ok()?;
-                let is_current = |book: &Book| book.edition() == resolver.edition();
-                store.decide_if(&question, now, is_current, |outcome| {
-                    // What can never pass has taken nothing, and is told below.
-                    let is_answer = outcome.verdict != Verdict::Never || question.ask.is_shadow;
-                    is_answer.then(|| Decision::new(&question.ask, &outcome))
-                })?
-            })
-        {
-            return Ok(decision);
+        if self.witness.is_none() {
+            let edition = self.core.resolver.edition();
+            if let Some(question) = recent::question(edition, &self.core.seal, &ask, action)
+                && let Some(decision) = self.decide_by(edition, &question, now)
+            {
+                return Ok(decision);
+            }
         }
         self.one_of_all(ask, action, now)
+    }
+
+    /// Nothing if the limits are of another edition, or if the ask can never pass, which is told
+    /// elsewhere.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "returned through memory it takes half as long again")]
+    fn decide_by(&self, edition: u64, question: &Question<Gcra>, now: Moment) -> Option<Decision> {
+        let store = &self.core.store;
+        store.touch_one(question);
+        let is_current = |book: &Book| book.edition() == edition;
+        store.decide_if(question, now, is_current, |outcome| {
+            let is_answer = outcome.verdict != Verdict::Never || question.ask.is_shadow;
+            is_answer.then(|| Decision::new(&question.ask, &outcome))
+        })?
     }
 
     /// [`Self::one`] where there may be a mistake or a witness to tell of it, or new limits.
@@ -343,6 +345,9 @@ impl Limiter {
     ) -> Result<Decision, Mistake> {
         let resolver = self.core.resolver.load();
         let question = [question(&resolver, &ask, action)?];
+        if let (None, Some(excerpt)) = (&self.witness, resolver.excerpt(ask.limit)) {
+            recent::remember(resolver.edition(), ask.limit, excerpt);
+        }
         let mut outcome = [Outcome::default()];
         self.core.store.decide(&question, &mut outcome, now);
         let decision = decision(&resolver, &ask, &question[0], &outcome[0])?;

@@ -28,7 +28,7 @@ impl Limiter {
         let mut registry = self.core.registry.lock();
         let mut next = registry.clone();
         let old = self.core.resolver.load();
-        let resolver = Resolver::new(limits, &self.core.secret, &mut next, Some(&old))?;
+        let resolver = Resolver::new(limits, &self.core.seal, &mut next, Some(&old))?;
         let (moved, names) = resolver.moved_since(&old);
         drop(old);
         let book = next.book();

@@ -22,7 +22,7 @@ impl Limiter {
         let registry = self.core.registry.lock();
         let before = to.written();
         to.begin(Section::Limits);
-        to.secret(&self.core.secret)?;
+        to.secret(self.core.seal.secret())?;
         registry.save(to)?;
         self.core.resolver.load().save(to)?;
         let buckets = to.cells(&self.core.store, at)?;
@@ -43,16 +43,16 @@ impl Limiter {
         at: Moment,
     ) -> Result<Self, RestoreError> {
         from.begin(Section::Limits)?;
-        let secret = from.secret()?;
+        let seal = from.secret()?.seal();
         let (mut registry, rules) = Registry::restore(from)?;
-        let old = Resolver::restore(from, &rules, &secret, &registry)?;
+        let old = Resolver::restore(from, &rules, &seal, &registry)?;
         let store = from.cells(&registry.book(), memory, at)?;
         from.end()?;
 
-        let resolver = Resolver::new(limits, &secret, &mut registry, Some(&old))?;
+        let resolver = Resolver::new(limits, &seal, &mut registry, Some(&old))?;
         store.install(&registry.book());
         store.carry_over(&resolver.moved_since(&old).0, at);
-        Ok(Self::of(resolver, store, secret, registry))
+        Ok(Self::of(resolver, store, seal, registry))
     }
 
     /// Has a bucket owe at least what takes `full_in` to come back, as it was counted elsewhere, and

@@ -23,7 +23,7 @@ use crate::algorithm::book::{Action, Ask, Book, BookFull, Gcra, RuleId};
 use crate::algorithm::carried::CarriedRules;
 use crate::algorithm::gcra::Rule;
 use crate::store::shared::{BucketNames, Sharing};
-use crate::store::{Fingerprint, Question, Secret};
+use crate::store::{Fingerprint, Question, Seal};
 
 /// Rules by what they are for, over the life of a process. A limit that returns to what it once
 /// was gets the rule it once had.
@@ -40,7 +40,7 @@ pub(crate) struct Registry {
 /// The next edition of limits and their book, of whatever limiter in this process.
 static EDITIONS: AtomicU64 = AtomicU64::new(NO_EDITION + 1);
 /// That of limits which nobody asks by.
-const NO_EDITION: u64 = 0;
+pub(crate) const NO_EDITION: u64 = 0;
 
 /// A default and an override that say the same are still two rules: one may change alone.
 type RuleKey = (Box<str>, Scope, Rule);
@@ -124,17 +124,29 @@ pub(crate) struct Resolver {
 pub(crate) struct Entry {
     /// Where the name is in `limits`.
     place: usize,
-    secret: Secret,
+    seal: Seal,
     /// What stands for the name in bucket keys.
     prefix: Box<str>,
     id_format: IdFormat,
     is_shadow: bool,
     sharing: Sharing,
     default: Option<RuleId>,
-    /// The rule, and where the override is.
-    overrides: HashMap<Fingerprint, (RuleId, usize)>,
+    overrides: Arc<Overrides>,
     /// The last rules of buckets that have none now: their override went, and there is no default.
     lapsed: HashMap<Fingerprint, RuleId>,
+}
+
+/// By bucket: the rule, and where the override is.
+pub(crate) type Overrides = HashMap<Fingerprint, (RuleId, usize)>;
+
+/// All that is needed to ask a limit without the others.
+pub(crate) struct Excerpt {
+    /// What its seal starts with.
+    pub(crate) start: u128,
+    pub(crate) id_format: IdFormat,
+    pub(crate) is_shadow: bool,
+    pub(crate) default: Option<RuleId>,
+    pub(crate) overrides: Arc<Overrides>,
 }
 
 /// Why there is no rule for a name and an id.
@@ -173,13 +185,13 @@ impl Resolver {
     /// book can hold.
     pub(crate) fn new(
         limits: Limits,
-        secret: &Secret,
+        seal: &Seal,
         registry: &mut Registry,
         old: Option<&Self>,
     ) -> Result<Self, BookFull> {
         let (mut entries, mut places) = (Vec::new(), HashMap::new());
         for (place, named) in limits.iter().enumerate() {
-            let mut entry = Entry::new(place, named, secret, registry)?;
+            let mut entry = Entry::new(place, named, seal, registry)?;
             entry.remember(old.and_then(|old| old.last_entry(named.name())));
             places.insert(named.name().into(), place);
             entries.push((named.name().into(), entry));
@@ -190,7 +202,7 @@ impl Resolver {
                 retired.insert(name.clone(), entry.clone());
             }
         }
-        let keys = Keys::new(secret, registry);
+        let keys = Keys::new(seal, registry);
         let has_colons = limits.iter().any(|named| named.name().contains(':'));
         let edition = registry.turn_over();
         Ok(Self { limits, edition, entries, places, retired, keys, has_colons })
@@ -242,6 +254,18 @@ impl Resolver {
         self.entries.get(place).map(|(_, entry)| entry).ok_or(Unresolved::Name)
     }
 
+    /// A copy of what is limited under a name.
+    pub(crate) fn excerpt(&self, name: &str) -> Option<Excerpt> {
+        let Entry { seal, id_format, is_shadow, default, overrides, .. } = self.entry(name).ok()?;
+        Some(Excerpt {
+            start: seal.start(),
+            id_format: *id_format,
+            is_shadow: *is_shadow,
+            default: *default,
+            overrides: Arc::clone(overrides),
+        })
+    }
+
     /// What a name stands for in the files.
     pub(crate) fn named(&self, name: &str) -> Option<&NamedLimit> {
         self.entry(name).ok().and_then(|entry| self.limits.iter().nth(entry.place))
@@ -261,7 +285,7 @@ impl Resolver {
         let over = if entry.overrides.is_empty() {
             None
         } else {
-            let bucket = entry.secret.fingerprint(id.as_bytes());
+            let bucket = entry.seal.fingerprint(id.as_bytes());
             entry.overrides.get(&bucket).and_then(|&(_, at)| named.overrides().get(at))
         };
         let (prefix, default) = (&*entry.prefix, named.default());
@@ -282,7 +306,7 @@ impl Resolver {
         let (_, at) = entry.overrides.get(&bucket)?;
         let over = self.limits.iter().nth(entry.place)?.overrides().get(*at)?;
         // What was restored knows rules, but not whose.
-        (entry.secret.fingerprint(over.id.as_bytes()) == bucket).then_some(&over.id)
+        (entry.seal.fingerprint(over.id.as_bytes()) == bucket).then_some(&over.id)
     }
 
     /// The limit of the rule that [`Entry::question`] finds.
@@ -295,7 +319,7 @@ impl Resolver {
         if entry.overrides.is_empty() {
             return default().ok_or(Unresolved::NoDefault);
         }
-        let bucket = entry.secret.fingerprint(id.as_bytes());
+        let bucket = entry.seal.fingerprint(id.as_bytes());
         let over = entry.overrides.get(&bucket).and_then(|&(_, at)| named.overrides().get(at));
         over.map(|over| &over.limit).or_else(default).ok_or(Unresolved::NoDefault)
     }
@@ -305,7 +329,7 @@ impl Resolver {
     pub(crate) fn moved_since(&self, old: &Self) -> (Vec<Question<Gcra>>, BucketNames) {
         let (mut moved, mut names) = (Vec::new(), BucketNames::default());
         for (name, now) in &self.entries {
-            let Some(before) = old.last_entry(name).filter(|old| old.secret == now.secret) else {
+            let Some(before) = old.last_entry(name).filter(|old| old.seal == now.seal) else {
                 continue;
             };
             for bucket in now.exceptions().chain(before.exceptions()) {
@@ -327,32 +351,33 @@ impl Entry {
     fn new(
         place: usize,
         named: &NamedLimit,
-        secret: &Secret,
+        seal: &Seal,
         registry: &mut Registry,
     ) -> Result<Self, BookFull> {
         let prefix = prefix(named);
-        let secret = secret.derive(prefix.as_bytes());
-        let mut entry = Self {
+        let seal = seal.derive(prefix.as_bytes());
+        let mut overrides = Overrides::with_capacity(named.overrides().len());
+        let default = registry.default(named)?;
+        for (at, over) in named.overrides().iter().enumerate() {
+            let rule = registry.rule(named.name(), Scope::Override, *over.limit.rule())?;
+            overrides.insert(seal.fingerprint(over.id.as_bytes()), (rule, at));
+        }
+        Ok(Self {
             place,
-            secret,
+            seal,
             prefix,
             id_format: named.id_format(),
             is_shadow: named.is_shadow(),
             sharing: named.sharing(),
-            default: registry.default(named)?,
-            overrides: HashMap::with_capacity(named.overrides().len()),
+            default,
+            overrides: Arc::new(overrides),
             lapsed: HashMap::new(),
-        };
-        for (at, over) in named.overrides().iter().enumerate() {
-            let rule = registry.rule(named.name(), Scope::Override, *over.limit.rule())?;
-            entry.overrides.insert(secret.fingerprint(over.id.as_bytes()), (rule, at));
-        }
-        Ok(entry)
+        })
     }
 
     /// Keeps in mind what buckets without a rule were last decided by.
     fn remember(&mut self, old: Option<&Self>) {
-        let Some(old) = old.filter(|old| old.secret == self.secret) else {
+        let Some(old) = old.filter(|old| old.seal == self.seal) else {
             return;
         };
         for bucket in old.exceptions() {
@@ -382,20 +407,7 @@ impl Entry {
         action: Action,
         cost: u64,
     ) -> Result<Question<Gcra>, Unresolved> {
-        self.question_early(id, action, cost, |_| ())
-    }
-
-    /// [`Self::question`], while `early` is told the upper half of the bucket's fingerprint.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a question is large to return through memory")]
-    pub(crate) fn question_early(
-        &self,
-        id: &str,
-        action: Action,
-        cost: u64,
-        early: impl FnOnce(u64),
-    ) -> Result<Question<Gcra>, Unresolved> {
-        let (bucket, rule) = self.bucket_early(id, early)?;
+        let (bucket, rule) = self.bucket(id)?;
         let ask = Ask { rule, action, is_shadow: self.shadows(action), cost };
         Ok(Question { bucket, ask, joined: false })
     }
@@ -404,26 +416,16 @@ impl Entry {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a call would have them pass through memory")]
     pub(crate) fn bucket(&self, id: &str) -> Result<(Fingerprint, RuleId), Unresolved> {
-        self.bucket_early(id, |_| ())
-    }
-
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a call would have them pass through memory")]
-    fn bucket_early(
-        &self,
-        id: &str,
-        early: impl FnOnce(u64),
-    ) -> Result<(Fingerprint, RuleId), Unresolved> {
         let mut buffer = IdBuffer::new();
         let id = self.id_format.canonical(id, &mut buffer).map_err(Unresolved::Id)?;
-        let bucket = self.secret.fingerprint_early(id.as_bytes(), early);
+        let bucket = self.seal.fingerprint(id.as_bytes());
         Ok((bucket, self.rule(bucket).ok_or(Unresolved::NoDefault)?))
     }
 
-    /// Whether it lets pass what it would deny. Giving back denies nobody, in shadow or not.
+    /// Whether it lets pass what it would deny.
     #[inline]
     pub(crate) fn shadows(&self, action: Action) -> bool {
-        self.is_shadow && !matches!(action, Action::Refund | Action::Reset)
+        self.is_shadow && may_deny(action)
     }
 
     /// Appends the key of the bucket of an id in its one spelling; nothing for no id.
@@ -451,6 +453,12 @@ impl Entry {
         }
         self.default
     }
+}
+
+/// Giving back denies nobody, in shadow or not.
+#[inline]
+pub(crate) fn may_deny(action: Action) -> bool {
+    !matches!(action, Action::Refund | Action::Reset)
 }
 
 /// What stands for a limit in a bucket key. No limit has a blank in its name, so that a bucket

@@ -66,7 +66,7 @@ fn book(rules: &[Rule]) -> (Book, Vec<RuleId>) {
 }
 
 fn bucket(name: &str) -> Fingerprint {
-    Secret::new(3, 4).fingerprint(name.as_bytes())
+    Secret::new(3, 4).seal().fingerprint(name.as_bytes())
 }
 
 fn question(name: &str, rule: RuleId, action: Action, cost: u64) -> Question<Gcra> {

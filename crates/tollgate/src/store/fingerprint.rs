@@ -1,13 +1,9 @@
-//! Keys of fixed length that nobody can forge.
+//! Keys of fixed length that nobody can foresee.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 
-use siphasher::sip128::{Hash128, Hasher128, SipHasher13};
-
-use super::sip;
-
-/// How long parts are, with their lengths, that are put together before they are hashed.
-const TOGETHER_BYTES_MAX: usize = 128;
+use super::cipher::Cipher;
 
 /// What a bucket is kept under: 128 bits, keyed by a secret.
 ///
@@ -25,12 +21,12 @@ impl Fingerprint {
         if bits == 0 { None } else { Some(Self(bits)) }
     }
 
-    /// The half that is known first. A shard is chosen by its lower bits, a place there by the upper.
+    /// A shard is chosen by the lower bits of this half, a place there by the upper.
     pub(super) const fn upper(self) -> u64 {
         (self.0 >> 64) as u64
     }
 
-    /// The bits; never all zero.
+    /// The bits; never all zero. Not for clients to see: from many of them others follow.
     pub const fn get(self) -> u128 {
         self.0
     }
@@ -38,100 +34,112 @@ impl Fingerprint {
 
 /// What fingerprints are keyed by.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Secret {
-    low: u64,
-    high: u64,
-}
+pub struct Secret(u128);
 
 impl Secret {
     /// A new secret, from the randomness that the standard library takes from the system.
     pub fn random() -> Self {
         let draw = || RandomState::new().build_hasher().finish();
-        Self { low: draw(), high: draw() }
+        Self::new(draw(), draw())
     }
 
     /// A secret of one's own choice, for results that can be repeated.
     pub const fn new(low: u64, high: u64) -> Self {
-        Self { low, high }
+        Self(low as u128 | (high as u128) << 64)
     }
 
-    /// What [`Self::new`] makes the same secret of.
-    pub(crate) const fn parts(&self) -> (u64, u64) {
-        (self.low, self.high)
+    /// The secret of these bits.
+    pub(crate) const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// What [`Self::from_bits`] makes the same secret of.
+    pub(crate) const fn bits(self) -> u128 {
+        self.0
+    }
+
+    /// What takes fingerprints with this secret.
+    pub fn seal(self) -> Seal {
+        let cipher = Cipher::new(self.0);
+        Seal { start: cipher.start(), cipher: Arc::new(cipher), secret: self }
+    }
+}
+
+/// A secret, made ready for taking fingerprints.
+#[derive(Clone)]
+pub struct Seal {
+    cipher: Arc<Cipher>,
+    secret: Secret,
+    /// What tells it from others with the same secret.
+    start: u128,
+}
+
+impl Seal {
+    /// The secret that it was made of.
+    pub(crate) fn secret(&self) -> Secret {
+        self.secret
+    }
+
+    /// What tells it from others with the same secret.
+    pub(crate) fn start(&self) -> u128 {
+        self.start
+    }
+
+    /// Another with the same secret.
+    pub(crate) fn starting(&self, start: u128) -> Self {
+        Self { start, ..self.clone() }
     }
 
     /// The fingerprint of `bytes`.
     #[inline]
     pub fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
-        self.fingerprint_early(bytes, |_| ())
+        self.fingerprint_from(self.start, bytes)
     }
 
-    /// [`Self::fingerprint`], of which `early` is told the upper half as soon as that is known.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a call would have both halves worked out first")]
-    pub(crate) fn fingerprint_early(&self, bytes: &[u8], early: impl FnOnce(u64)) -> Fingerprint {
-        let (upper, rest) = sip::first_half(self.low, self.high, bytes);
-        early(upper);
-        of_halves(upper, rest.second_half())
+    /// The fingerprint of `bytes` by that one with the same secret which starts so.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half of it")]
+    pub(crate) fn fingerprint_from(&self, start: u128, bytes: &[u8]) -> Fingerprint {
+        let hash = self.cipher.hash(start, bytes);
+        let (upper, lower) = (hash >> 64, hash as u64);
+        // Not zero, which means "no key" to a table.
+        Fingerprint(upper << 64 | u128::from(lower.max(1)))
     }
 
-    /// The fingerprint of several parts, whatever bytes they are made of.
+    /// The fingerprint of one or more parts; where one ends and the next begins makes a difference.
     #[inline]
     pub fn fingerprint_of_parts(&self, parts: &[&[u8]]) -> Fingerprint {
-        match parts {
-            [part] => self.fingerprint(part),
-            _ => self.fingerprint_of_many(parts),
-        }
+        let Some((last, before)) = parts.split_last() else { return self.fingerprint(&[]) };
+        let start = before.iter().fold(self.start, |start, part| self.cipher.hash(start, part));
+        self.fingerprint_from(start, last)
     }
 
-    /// Apart, so that one part, as most keys have, is hashed where it is asked for.
-    #[inline(never)]
-    fn fingerprint_of_many(&self, parts: &[&[u8]]) -> Fingerprint {
-        // The length first, so that ("ab", "c") is not ("a", "bc"); as bytes, so that it is the same
-        // on every machine.
-        let pieces = || parts.iter().map(|part| ((part.len() as u64).to_le_bytes(), part));
-        let bytes: usize = pieces().map(|(length, part)| length.len() + part.len()).sum();
-        if bytes > TOGETHER_BYTES_MAX {
-            let mut hasher = SipHasher13::new_with_keys(self.low, self.high);
-            for (length, part) in pieces() {
-                hasher.write(&length);
-                hasher.write(part);
-            }
-            let Hash128 { h1, h2 } = hasher.finish128();
-            return of_halves(h1, h2);
-        }
-        // A hash in pieces takes twice as long.
-        let mut together = [0; TOGETHER_BYTES_MAX];
-        let mut rest = &mut together[..bytes];
-        for (length, part) in pieces() {
-            let (here, behind) = rest.split_at_mut(length.len() + part.len());
-            let (length_here, part_here) = here.split_at_mut(length.len());
-            length_here.copy_from_slice(&length);
-            part_here.copy_from_slice(part);
-            rest = behind;
-        }
-        self.fingerprint(&together[..bytes])
-    }
-
-    /// A secret that depends on this one and on `bytes`.
+    /// One whose fingerprints depend on `bytes` too.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "the two halves of it")]
     pub fn derive(&self, bytes: &[u8]) -> Self {
-        let Fingerprint(bits) = self.fingerprint(bytes);
-        Self { low: bits as u64, high: (bits >> 64) as u64 }
+        self.starting(self.cipher.hash(self.start, bytes))
     }
 }
 
-#[inline]
-fn of_halves(upper: u64, lower: u64) -> Fingerprint {
-    // Zero means "no key" to a table.
-    Fingerprint(u128::from(upper) << 64 | u128::from(lower.max(1)))
+impl PartialEq for Seal {
+    fn eq(&self, other: &Self) -> bool {
+        (self.secret, self.start) == (other.secret, other.start)
+    }
 }
+
+impl Eq for Seal {}
 
 /// A secret stays one in logs.
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(..)")
+    }
+}
+
+/// As does what is made of it.
+impl std::fmt::Debug for Seal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Seal(..)")
     }
 }
 

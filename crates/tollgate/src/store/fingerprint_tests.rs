@@ -1,49 +1,31 @@
-use std::hash::Hasher;
-
-use siphasher::sip128::{Hasher128, SipHasher13};
-
-use super::{Secret, TOGETHER_BYTES_MAX};
-
-#[test]
-fn it_is_the_hash_of_the_bytes_however_many_there_are() {
-    let bytes: Vec<_> = (0..=255_u8).rev().collect();
-    let keys = [(0, 0), (3, 4), (u64::MAX, 0x0123_4567_89ab_cdef)];
-    for ((low, high), length) in keys.into_iter().flat_map(|key| (0..=256).map(move |n| (key, n))) {
-        let bytes = &bytes[..length];
-        let expected = SipHasher13::new_with_keys(low, high).hash(bytes).as_u128();
-        let mut upper = None;
-        let found = Secret::new(low, high).fingerprint_early(bytes, |half| upper = Some(half));
-        assert_eq!(found.get().rotate_left(64), expected, "{length} bytes");
-        assert_eq!(upper, Some(found.upper()), "{length} bytes");
-    }
-}
-
-/// What was saved once is looked for by the same fingerprint for ever.
-#[test]
-fn however_long_the_parts_are_it_is_the_hash_of_lengths_and_parts() {
-    let bytes: Vec<_> = (0..=255_u8).collect();
-    for length in 0..=TOGETHER_BYTES_MAX + 40 {
-        for split in [0, 1, length / 2, length] {
-            let parts = [&bytes[..split.min(length)], &bytes[split.min(length)..length]];
-            let mut hasher = SipHasher13::new_with_keys(3, 4);
-            for part in parts {
-                hasher.write(&(part.len() as u64).to_le_bytes());
-                hasher.write(part);
-            }
-            let expected = hasher.finish128().as_u128();
-            let found = Secret::new(3, 4).fingerprint_of_parts(&parts).get();
-            assert_eq!(found.rotate_left(64), expected, "{length} bytes, split at {split}");
-        }
-    }
-}
+use super::Secret;
 
 #[test]
 fn where_a_part_ends_makes_a_difference() {
-    let secret = Secret::new(3, 4);
-    let parts: [&[&[u8]]; 4] = [&[b"ab", b"c"], &[b"a", b"bc"], &[b"", b"abc"], &[b"abc"]];
+    let seal = Secret::new(3, 4).seal();
+    let parts: [&[&[u8]]; 5] =
+        [&[b"ab", b"c"], &[b"a", b"bc"], &[b"", b"abc"], &[b"abc", b""], &[b"abc"]];
     for (nth, one) in parts.iter().enumerate() {
         for other in &parts[nth + 1..] {
-            assert_ne!(secret.fingerprint_of_parts(one), secret.fingerprint_of_parts(other));
+            assert_ne!(seal.fingerprint_of_parts(one), seal.fingerprint_of_parts(other));
         }
     }
+}
+
+#[test]
+fn the_same_secret_seals_alike_and_another_does_not() {
+    let [one, same, other] =
+        [(3, 4), (3, 4), (4, 3)].map(|(low, high)| Secret::new(low, high).seal());
+    assert_eq!(one.derive(b"a").fingerprint(b"x"), same.derive(b"a").fingerprint(b"x"));
+    assert_ne!(one.derive(b"a").fingerprint(b"x"), one.derive(b"b").fingerprint(b"x"));
+    assert_ne!(one.fingerprint(b"x"), other.fingerprint(b"x"));
+    assert_eq!(one.derive(b"a"), same.derive(b"a"));
+    assert_ne!(one.derive(b"a"), one);
+    assert_ne!(one, other);
+}
+
+#[test]
+fn nobody_reads_a_secret_in_a_log() {
+    let secret = Secret::new(3, 4);
+    assert_eq!(format!("{secret:?} {:?}", secret.seal()), "Secret(..) Seal(..)");
 }

@@ -201,11 +201,10 @@ impl<A: Algorithm> MemoryStore<A> {
         true
     }
 
-    /// Asks for all that a decision on a bucket needs, on its own. The upper half of its fingerprint is
-    /// enough for that.
+    /// Asks for all that a decision on a bucket needs, on its own.
     #[inline]
-    pub(crate) fn touch_one(&self, upper: u64) {
-        self.touch(upper, LINES_BEHIND);
+    pub(crate) fn touch_one(&self, question: &Question<A>) {
+        self.touch(question.bucket.upper(), LINES_BEHIND);
     }
 
     #[inline]

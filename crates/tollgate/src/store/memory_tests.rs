@@ -26,7 +26,7 @@ fn store(burst: u64, period_secs: u64) -> (MemoryStore<Gcra>, RuleId) {
 }
 
 fn bucket(n: usize) -> Fingerprint {
-    Secret::new(5, 6).fingerprint(&n.to_le_bytes())
+    Secret::new(5, 6).seal().fingerprint(&n.to_le_bytes())
 }
 
 fn spend(store: &MemoryStore<Gcra>, n: usize, rule: RuleId, cost: u64, now: Moment) -> Outcome {

@@ -3,20 +3,20 @@
 //! A store is asked many questions at once: a slice of [`Question`]s, some of which belong
 //! together as one transaction. It sees fingerprints, never names.
 
+mod cipher;
 mod fingerprint;
 mod memory;
 mod prefetch;
 mod region;
 pub mod saved;
 pub mod shared;
-mod sip;
 mod strip;
 mod sync;
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 
-pub use fingerprint::{Fingerprint, Secret};
+pub use fingerprint::{Fingerprint, Seal, Secret};
 pub use memory::{Held, MEMORY_MIN, MemoryStore};
 pub use region::Tally;
 

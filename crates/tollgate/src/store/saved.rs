@@ -59,11 +59,11 @@
 //! limits   = secret, rules, rule ids, defaults, names, cells
 //! averages = secret, cells
 //! quotas   = secret, cells
-//! secret   = low: u64, high: u64
+//! secret   = u128
 //! rules    = count: u32, (burst: u64, step: u64, rate: u64, successor: u32) ..
 //! rule ids = count: u32, (name, scope: u8, rule: u32) ..
 //! defaults = count: u32, (name, rule: u32) ..
-//! names    = count: u32, (name, secret, default: u32, own, own) ..   overrides, and lapsed ones
+//! names    = count: u32, (name, start: u128, default: u32, own, own) ..   overrides, and lapsed ones
 //! own      = count: u32, (fingerprint: u128, rule: u32) ..
 //! name     = length: u16, UTF-8
 //! cells    = shards: u32, (carried, count: u64, (fingerprint: u128, cell) ..) ..
@@ -86,7 +86,7 @@ use std::io;
 use crate::algorithm::book::BookFull;
 
 /// Which format this writes, and the only one it reads.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// How long a frame can be: what is held in memory at a time.
 pub const FRAME_BYTES_MAX: usize = 1 << 18;
 

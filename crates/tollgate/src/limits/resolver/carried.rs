@@ -8,7 +8,7 @@ use crate::algorithm::carried::{Carried, CarriedRules};
 use crate::algorithm::gcra::Rule;
 use crate::limits::{ID_BYTES_MAX, IdError};
 use crate::store::shared::Sharing;
-use crate::store::{Fingerprint, Question, Secret};
+use crate::store::{Fingerprint, Question, Seal};
 
 /// What stands for all of them in bucket keys. No limit has a blank in its name, and a bucket is
 /// called `bucket` first.
@@ -17,13 +17,13 @@ const PREFIX: &str = "CL.THROTTLE key";
 /// Whatever is asked by a key and a rule. One key is one bucket, by whatever rules it is asked.
 #[derive(Debug)]
 pub(crate) struct Keys {
-    secret: Secret,
+    seal: Seal,
     rules: Arc<CarriedRules>,
 }
 
 impl Keys {
-    pub(super) fn new(secret: &Secret, registry: &Registry) -> Self {
-        Self { secret: secret.derive(PREFIX.as_bytes()), rules: registry.carried() }
+    pub(super) fn new(seal: &Seal, registry: &Registry) -> Self {
+        Self { seal: seal.derive(PREFIX.as_bytes()), rules: registry.carried() }
     }
 
     /// An ask for a key, as a question to its bucket by the rule it brings.
@@ -43,7 +43,7 @@ impl Keys {
     #[inline]
     pub(crate) fn bucket(&self, key: &str) -> Result<Fingerprint, Unresolved> {
         check(key)?;
-        Ok(self.secret.fingerprint(key.as_bytes()))
+        Ok(self.seal.fingerprint(key.as_bytes()))
     }
 
     /// Appends the key of the bucket of a key; nothing if there can be no such key.

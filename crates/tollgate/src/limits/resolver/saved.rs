@@ -2,6 +2,7 @@
 
 use std::collections::HashMap as StdHashMap;
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 
@@ -12,7 +13,7 @@ use crate::algorithm::gcra::Rule;
 use crate::limits::{BUCKET_NAME_BYTES_MAX, IdFormat, Limits, NAMES_MAX, OVERRIDES_MAX};
 use crate::store::saved::{Reader, RestoreError, Writer};
 use crate::store::shared::Sharing;
-use crate::store::{Fingerprint, Secret};
+use crate::store::{Fingerprint, Seal};
 
 const NO_RULE: u32 = u32::MAX;
 
@@ -117,16 +118,16 @@ impl Resolver {
     pub(crate) fn restore<R: Read>(
         from: &mut Reader<R>,
         rules: &Rules,
-        secret: &Secret,
+        seal: &Seal,
         registry: &Registry,
     ) -> Result<Self, RestoreError> {
         let mut retired = HashMap::new();
         // Those that were in force, and as many again that were gone.
         for _ in 0..count(from, 2 * NAMES_MAX)? {
-            retired.insert(name(from)?, Entry::restore(from, rules)?);
+            retired.insert(name(from)?, Entry::restore(from, rules, seal)?);
         }
         let (limits, entries, places) = (Limits::new(), Vec::new(), HashMap::new());
-        let keys = Keys::new(secret, registry);
+        let keys = Keys::new(seal, registry);
         let (edition, has_colons) = (NO_EDITION, false);
         Ok(Self { limits, edition, entries, places, retired, keys, has_colons })
     }
@@ -134,14 +135,18 @@ impl Resolver {
 
 impl Entry {
     fn save<W: Write>(&self, to: &mut Writer<W>) -> io::Result<()> {
-        to.secret(&self.secret)?;
+        to.u128(self.seal.start())?;
         to.u32(self.default.map_or(NO_RULE, RuleId::number))?;
         save_own(to, self.overrides.iter().map(|(bucket, (rule, _))| (bucket, rule)))?;
         save_own(to, self.lapsed.iter())
     }
 
-    fn restore<R: Read>(from: &mut Reader<R>, rules: &Rules) -> Result<Self, RestoreError> {
-        let secret = from.secret()?;
+    fn restore<R: Read>(
+        from: &mut Reader<R>,
+        rules: &Rules,
+        seal: &Seal,
+    ) -> Result<Self, RestoreError> {
+        let seal = seal.starting(from.u128()?);
         let default = match from.u32()? {
             NO_RULE => None,
             number => Some(rules.find(number).ok_or_else(|| from.damage(UNKNOWN_RULE))?),
@@ -150,13 +155,13 @@ impl Entry {
         let lapsed = restore_own(from, rules, |rule| rule)?;
         Ok(Self {
             place: 0,
-            secret,
+            seal,
             prefix: Box::default(),
             id_format: IdFormat::Any,
             is_shadow: false,
             sharing: Sharing::default(),
             default,
-            overrides,
+            overrides: Arc::new(overrides),
             lapsed,
         })
     }

@@ -82,10 +82,8 @@ impl Kept for Quota {
 }
 
 impl<W: Write> Writer<W> {
-    pub(crate) fn secret(&mut self, secret: &Secret) -> io::Result<()> {
-        let (low, high) = secret.parts();
-        self.u64(low)?;
-        self.u64(high)
+    pub(crate) fn secret(&mut self, secret: Secret) -> io::Result<()> {
+        self.u128(secret.bits())
     }
 
     /// Saves all buckets that are not idle at `at`, and tells how many there were. Each shard is
@@ -117,7 +115,7 @@ impl<W: Write> Writer<W> {
 
 impl<R: Read> Reader<R> {
     pub(crate) fn secret(&mut self) -> Result<Secret, RestoreError> {
-        Ok(Secret::new(self.u64()?, self.u64()?))
+        self.u128().map(Secret::from_bits)
     }
 
     pub(crate) fn fingerprint(&mut self) -> Result<Fingerprint, RestoreError> {

@@ -35,7 +35,7 @@ impl Seeds {
 }
 
 /// How often each key is asked for, on average, before anything counts.
-const FILLS: f64 = 2.0;
+const FILLS: f64 = 4.0;
 /// How long to fill at a time, with our own tool, and how often at most.
 const FILL_LENGTH: Duration = Duration::from_secs(2);
 const FILL_RUNS_MAX: usize = 100;

@@ -31,6 +31,7 @@ thread_local! {
 }
 
 /// One limit. Editions are counted over all limiters of a process, so its name need not say whose.
+#[repr(align(128))]
 struct Recent {
     edition: Cell<u64>,
     name_bytes: Cell<usize>,
@@ -60,9 +61,10 @@ pub(super) fn question(
     action: Action,
 ) -> Option<Question<Gcra>> {
     RECENT.with(|places| {
-        let place = place(ask.limit);
+        let end = last_word(ask.limit.as_bytes());
+        let place = place(ask.limit, end);
         let recent = &places[place];
-        if recent.edition.get() != edition || !recent.is_called(ask.limit.as_bytes()) {
+        if recent.edition.get() != edition || !recent.is_called(ask.limit, end) {
             return None;
         }
         let (bucket, rule) = if recent.is_plain.get() {
@@ -84,7 +86,8 @@ pub(super) fn question(
 /// Remembers a limit in place of another.
 pub(super) fn remember(edition: u64, name: &str, excerpt: Excerpt) {
     let Excerpt { start, id_format, is_shadow, default, overrides } = excerpt;
-    let (place, has_overrides) = (place(name), !overrides.is_empty());
+    let end = last_word(name.as_bytes());
+    let (place, has_overrides) = (place(name, end), !overrides.is_empty());
     let kept = has_overrides.then_some(overrides);
     // While a thread ends, it keeps no overrides any more.
     let is_kept = OVERRIDES.try_with(|places| places[place].set(kept)).is_ok();
@@ -97,7 +100,7 @@ pub(super) fn remember(edition: u64, name: &str, excerpt: Excerpt) {
             place.set(u64::from_le_bytes(*word));
         }
         recent.name_bytes.set(name.len());
-        recent.name_end.set(last_word(name.as_bytes()));
+        recent.name_end.set(end);
         recent.start.set(start);
         recent.default.set(default.unwrap_or(RuleId::NONE));
         recent.is_shadow.set(is_shadow);
@@ -126,11 +129,11 @@ impl Recent {
     }
 
     #[inline]
-    fn is_called(&self, name: &[u8]) -> bool {
+    fn is_called(&self, name: &str, end: u64) -> bool {
         let is_word = |(place, word): (&Cell<u64>, &_)| place.get() == u64::from_le_bytes(*word);
         self.name_bytes.get() == name.len()
-            && self.name_end.get() == last_word(name)
-            && self.name.iter().zip(name.as_chunks().0).all(is_word)
+            && self.name_end.get() == end
+            && self.name.iter().zip(name.as_bytes().as_chunks().0).all(is_word)
     }
 
     /// The bucket of an id and the rule that applies to it, where there is more to look at.
@@ -158,11 +161,12 @@ fn overridden(place: usize, bucket: Fingerprint, default: RuleId) -> Option<Rule
     looked_up.ok().flatten()
 }
 
-/// Where a name is remembered: those of one program differ most often in length or at the end.
+/// Where a name with this last word is remembered: those of one program differ most often in length or
+/// at the end.
 #[inline]
-fn place(name: &str) -> usize {
-    let last = name.as_bytes().last().map_or(0, |last| usize::from(*last));
-    (name.len() ^ last) % PLACES
+fn place(name: &str, end: u64) -> usize {
+    let [.., last] = end.to_le_bytes();
+    (name.len() ^ usize::from(last)) % PLACES
 }
 
 /// The end of a name, another one for others of the same length with the same whole words.

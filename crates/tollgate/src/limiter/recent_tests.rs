@@ -2,7 +2,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::thread;
 
-use super::{NAME_BYTES_MAX, place, question, remember};
+use super::{NAME_BYTES_MAX, question, remember};
 use crate::algorithm::book::{Action, RuleId};
 use crate::limits::resolver::{Excerpt, Overrides};
 use crate::limits::{IdFormat, Limits, Source};
@@ -47,7 +47,6 @@ fn a_limit_is_recalled_by_its_whole_name_and_edition() {
 
 #[test]
 fn another_of_the_same_length_and_end_takes_its_place() {
-    assert_ne!(place("LoginsPerUser"), place("LoginsPerHost"));
     remember(EDITION, "LoginsPerUser", excerpt(1));
     remember(EDITION, "LoginsPerHost", excerpt(2));
     assert_eq!(recalled(EDITION, "LoginsPerUser"), Some(1));

@@ -85,13 +85,17 @@ pub(super) fn question(
 
 /// Remembers a limit in place of another.
 pub(super) fn remember(edition: u64, name: &str, excerpt: Excerpt) {
+    // Before anything is changed: what is remembered of a limit and its overrides go together.
+    if name.len() > NAME_BYTES_MAX {
+        return;
+    }
     let Excerpt { start, id_format, is_shadow, default, overrides } = excerpt;
     let end = last_word(name.as_bytes());
     let (place, has_overrides) = (place(name, end), !overrides.is_empty());
     let kept = has_overrides.then_some(overrides);
     // While a thread ends, it keeps no overrides any more.
     let is_kept = OVERRIDES.try_with(|places| places[place].set(kept)).is_ok();
-    if name.len() > NAME_BYTES_MAX || !is_kept {
+    if !is_kept {
         return;
     }
     RECENT.with(|places| {

@@ -78,6 +78,19 @@ fn what_may_be_a_mistake_is_left_to_who_tells_it() {
     assert_eq!(recalled(EDITION, "NoDefault"), None);
 }
 
+#[test]
+fn a_name_that_is_too_long_takes_nobodys_overrides() {
+    // Of the same place: sixteen times the same end.
+    let (short, long) = ("n".repeat(16), "n".repeat(16 * 5));
+    let bucket = Secret::new(1, 2).seal().fingerprint_from(1, b"ada");
+    let overrides = |number| Arc::new(Overrides::from_iter([(bucket, (RuleId::new(number), 0))]));
+    remember(EDITION, &short, Excerpt { overrides: overrides(2), ..excerpt(1) });
+    assert_eq!(recalled(EDITION, &short), Some(2));
+    remember(EDITION, &long, Excerpt { overrides: overrides(9), ..excerpt(8) });
+    assert_eq!(recalled(EDITION, &long), None);
+    assert_eq!(recalled(EDITION, &short), Some(2));
+}
+
 fn limits(text: &str, overrides: &str) -> Limits {
     let overrides = Source { name: "overrides.yaml", text: overrides };
     let overrides = (!overrides.text.is_empty()).then_some(&overrides);

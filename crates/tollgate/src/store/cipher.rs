@@ -10,11 +10,11 @@
 //! length, and is as secret as the key.
 //!
 //! For two texts to have the same hash, two blocks that somebody chose must become values with a
-//! certain difference, or a secret number must be what somebody guessed. Whatever two blocks are chosen, four rounds
-//! of AES give a certain difference with a probability of at most 2^-113 on average over the keys
-//! (Keliher and Sui, 2007); here are [`ROUNDS`]. That is all that buckets need. It is no code to
-//! prove that a text is genuine, because from many hashes others follow: who chooses texts must
-//! not be told any.
+//! certain difference, or a secret number must be what somebody guessed. Whatever two blocks are
+//! chosen, four rounds of AES give a certain difference with a probability of at most 2^-113 on
+//! average over the keys (Keliher and Sui, 2007); here are [`ROUNDS`]. That is all that buckets need.
+//! It is no code to prove that a text is genuine, because from many hashes others follow: who chooses
+//! texts must not be told any.
 
 use aes::cipher::{BlockCipherEncrypt as _, KeyInit as _};
 use aes::hazmat::cipher_round;

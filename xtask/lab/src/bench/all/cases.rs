@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::super::Failure;
 use super::goal::{Bound, Metric};
-use super::servers::{BURST, COUNT, Kind, LIMIT, PERIOD_SECS, QUOTA};
+use super::servers::{BURST, COUNT, HOT_LIMIT, Kind, LIMIT, PERIOD_SECS, QUOTA};
 use Bound::{Any, AtLeast, AtMost};
 use Metric::{Cpu, P50, PerCpu, Rate};
 
@@ -49,7 +49,10 @@ pub(super) struct Comparison {
 pub(super) enum Command {
     ClThrottle,
     Throttle,
+    /// Of keys that have no lifetime, as the tool's own test reads them.
     Get,
+    /// What has them be there.
+    Set,
     EvalSha,
     /// The same words mean something else to throttlecrab.
     Throttlecrab,
@@ -187,7 +190,11 @@ fn resp(depth: u32, get: f64, script: f64, keys: Keys) -> Group {
         comparisons.push(compare(ours, "redis GET", Rate, AtLeast(get)));
         comparisons.push(compare(ours, "redis EVALSHA GCRA", Rate, AtLeast(script)));
         comparisons.push(compare(ours, "throttlecrab", Rate, Any));
+        comparisons.push(compare(ours, "bare RESP", Rate, Any));
     }
+    // What this client gets of who decides nothing.
+    comparisons.push(compare("bare RESP", "redis GET", Rate, Any));
+    comparisons.push(compare("bare RESP", "redis EVALSHA GCRA", Rate, Any));
     Group {
         door: "resp",
         load: format!("redis-benchmark, 50 connections, depth {depth}"),
@@ -196,16 +203,16 @@ fn resp(depth: u32, get: f64, script: f64, keys: Keys) -> Group {
             contender("THROTTLE", Kind::Tollgate, Command::Throttle),
             contender(polling[0], Kind::Polling, Command::ClThrottle),
             contender(polling[1], Kind::Polling, Command::Throttle),
-            // First, so that what is read is there.
             contender("redis EVALSHA GCRA", Kind::Redis, Command::EvalSha),
             contender("redis GET", Kind::Redis, Command::Get),
             contender("throttlecrab", Kind::Throttlecrab, Command::Throttlecrab),
+            contender("bare RESP", Kind::ConstantResp, Command::ClThrottle),
         ],
         comparisons,
     }
 }
 
-/// Redis' own tool cannot ask an echo, so ours asks both.
+/// Redis' own tool cannot ask an echo that knows only lengths, so ours asks both.
 fn resp_bare(depth: &str, keys: Keys) -> Group {
     let shape = ["--connections", "50", "--depth", depth];
     Group {
@@ -248,6 +255,7 @@ fn spread(door: &'static str, keys: Keys) -> Group {
         _ => ["--connections", "50", "--depth", "16"],
     };
     let hot = [&shape[..], &["--spread", "one"]].concat();
+    let hot = ask_of(HOT_LIMIT, door, Kind::Tollgate, FEW, &hot).named("one hot key");
     Group {
         door,
         load: format!("{} connections, depth {}", shape[1], shape[3]),
@@ -255,7 +263,7 @@ fn spread(door: &'static str, keys: Keys) -> Group {
             ask(door, Kind::Tollgate, FEW, &shape).named("1 thousand keys"),
             ask(door, Kind::Tollgate, 1_000_000, &shape).named("1 million keys"),
             ask(door, Kind::Tollgate, keys.most, &shape).named(keys.most_name),
-            ask(door, Kind::Tollgate, FEW, &hot).named("one hot key"),
+            hot,
         ],
         comparisons: vec![
             compare("1 million keys", "1 thousand keys", Rate, AtLeast(0.75)),
@@ -289,14 +297,18 @@ fn compare(ours: &'static str, theirs: &'static str, metric: Metric, bound: Boun
 
 /// A door is asked for keys of one kind, so that all doors with named limits have the same ones.
 pub(super) fn ask(door: &'static str, kind: Kind, keys: u64, shape: &[&str]) -> Contender {
+    ask_of(LIMIT, door, kind, keys, shape)
+}
+
+fn ask_of(limit: &str, door: &'static str, kind: Kind, keys: u64, shape: &[&str]) -> Contender {
     let user = keyed("user");
-    let (address, bucket) = (keyed("ws ip=1.1.1."), format!("{LIMIT}:{user}"));
+    let (address, bucket) = (keyed("ws ip=1.1.1."), format!("{limit}:{user}"));
     let what: &[&str] = match door {
         "udp" => &["--key", &address],
         "bucket" => &["--name", &bucket],
         "throttr" => &["--consumer", &user, "--quota", QUOTA, "--ttl", "24h"],
-        "http" => &["--limit", LIMIT, "--id", &user],
-        _ => &["--command", "throttle", "--limit", LIMIT, "--key", &user],
+        "http" => &["--limit", limit, "--id", &user],
+        _ => &["--command", "throttle", "--limit", limit, "--key", &user],
     };
     words(door, kind, keys, &[what, shape].concat())
 }
@@ -340,7 +352,7 @@ impl Contender {
                 Self { name: "", kind, load }
             }
             (&Load::Redis { keys, command, .. }, kind) => {
-                let command = if command == Command::Get { Command::EvalSha } else { command };
+                let command = if command == Command::Get { Command::Set } else { command };
                 Self { name: "", kind, load: Load::Redis { depth: 100, keys, command } }
             }
         }
@@ -404,7 +416,8 @@ impl fmt::Display for Command {
         match self {
             Self::ClThrottle => write!(f, "CL.THROTTLE {key} {} {rule} 1", BURST - 1),
             Self::Throttle => write!(f, "THROTTLE {LIMIT} {key} 1"),
-            Self::Get => write!(f, "GET {key}"),
+            Self::Get => write!(f, "GET value:__rand_int__"),
+            Self::Set => write!(f, "SET value:__rand_int__ 1234567890123456"),
             Self::EvalSha => f.write_str("EVALSHA"),
             Self::Throttlecrab => write!(f, "THROTTLE {key} {BURST} {rule}"),
         }
@@ -413,6 +426,7 @@ impl fmt::Display for Command {
 
 #[cfg(test)]
 mod tests {
+    use super::super::servers::RESP_ANSWER;
     use super::*;
 
     #[test]
@@ -439,6 +453,8 @@ mod tests {
         assert_eq!(bytes(Kind::EchoBucket), bucket);
         assert_eq!(bytes(Kind::EchoThrottr), throttr);
         assert_eq!(bytes(Kind::EchoResp), resp.len() + usual);
+        assert_eq!(Kind::EchoResp.bytes().unwrap()[1], RESP_ANSWER.len().to_string());
+        assert_eq!(HOT_LIMIT.len(), LIMIT.len());
         assert_eq!("000000000000 over_limit ws ip=1.1.1.".len() + usual, 42);
     }
 }

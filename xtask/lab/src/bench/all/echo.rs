@@ -64,6 +64,11 @@ enum Kind {
         #[arg(long)]
         answer_bytes: usize,
     },
+    /// One answer to every RESP command
+    Resp {
+        #[arg(long)]
+        answer: String,
+    },
     /// One answer to every HTTP request
     Http {
         #[arg(long)]
@@ -81,6 +86,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         Kind::PollingUdp => polling_datagrams(),
         Kind::PollingTcp { bytes, answer_bytes } => polling_streams((*bytes).max(1), *answer_bytes),
+        Kind::Resp { answer } => {
+            // Enough for any read: a command has more than one byte.
+            let (each, answers) = (answer.len(), Bytes::from(answer.repeat(READ_BYTES)));
+            accept(move |stream| resp_constant(stream, each, answers.clone()))
+        }
         Kind::Http { body } => {
             let body = Bytes::from(body.clone());
             accept(move |stream| http_constant(stream, body.clone()))
@@ -182,6 +192,21 @@ async fn stream_echo(stream: TcpStream, bytes: usize, answer_bytes: usize) -> Re
         let (count, left) = whole(rest, length, bytes);
         rest = left;
         stream.write_all(&answers[..count * answer_bytes]).await?;
+    }
+}
+
+/// Answers every array; no word of whom it is asked by has an asterisk in it.
+async fn resp_constant(stream: TcpStream, each: usize, answers: Bytes) -> Result<(), Failure> {
+    let mut stream = stream;
+    let mut room = vec![0; READ_BYTES];
+    loop {
+        let length = stream.read(&mut room).await?;
+        if length == 0 {
+            return Ok(());
+        }
+        #[expect(clippy::naive_bytecount, reason = "one line of a benchmark is not worth a crate")]
+        let count = room[..length].iter().filter(|byte| **byte == b'*').count();
+        stream.write_all(&answers[..count * each]).await?;
     }
 }
 

@@ -10,14 +10,20 @@ use std::time::Duration;
 use super::super::Failure;
 use super::process::{Process, SERVER_CORE, output, pinned};
 
-/// The limit that everybody asks for; the words of every peer say the same. It is slow enough that
-/// every key stays in use, and large enough that nobody is denied: a hot key at 20 million a second
-/// has enough for more than a minute and a half, and is asked for less long. What peers reckon with, in
-/// nanoseconds since 1970, still fits into 63 bits.
+/// The limit that everybody asks for; the words of every peer say the same. A token takes an hour to
+/// come back, so nobody forgets a key while it is measured, and there are enough that nobody is denied.
+/// What peers reckon with, in nanoseconds since 1970, still fits into 63 bits.
 pub(super) const LIMIT: &str = "RequestsPerClient";
-pub(super) const BURST: u64 = 2_000_000_000;
-pub(super) const COUNT: u64 = 1_000_000;
-pub(super) const PERIOD_SECS: u64 = 3_600_000;
+pub(super) const BURST: u64 = 2_000_000;
+pub(super) const COUNT: u64 = 1;
+pub(super) const PERIOD_SECS: u64 = 3_600;
+
+/// The limit of a key that all ask for, with a name as long: at 20 million a second it has enough for more than a minute and
+/// a half, and is asked for less long.
+pub(super) const HOT_LIMIT: &str = "RequestsOfOneUser";
+const HOT_BURST: u64 = 2_000_000_000;
+const HOT_COUNT: u64 = 1_000_000;
+const HOT_PERIOD_SECS: u64 = 3_600_000;
 
 /// As the starter rules of the UDP door, but for a limit that a hot key at 20 million a second does
 /// not come up to.
@@ -41,7 +47,9 @@ const ANSWER_BYTES_MAX: usize = 1 << 12;
 /// What a door's requests and answers are, in bytes: of the keys that `cases` asks for.
 const BUCKET_BYTES: [&str; 2] = ["34", "2"];
 const THROTTR_BYTES: [&str; 2] = ["44", "18"];
-const RESP_BYTES: [&str; 2] = ["66", "43"];
+const RESP_BYTES: [&str; 2] = ["66", "42"];
+/// What the RESP door answers to one ask of the usual limit.
+pub(super) const RESP_ANSWER: &str = "*5\r\n:0\r\n:2000000\r\n:1999900\r\n:-1\r\n:360000\r\n";
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +63,8 @@ pub(super) enum Kind {
     EchoBucket,
     EchoThrottr,
     EchoResp,
+    /// Says the same to every command.
+    ConstantResp,
     EchoHttp,
     /// Those that look for more before they sleep, as ours does if told.
     PollingEchoUdp,
@@ -69,7 +79,11 @@ impl Kind {
     pub(super) fn is_echo(self) -> bool {
         let knows_none = matches!(
             self,
-            Self::EchoUdp | Self::PollingEchoUdp | Self::EchoSegments | Self::EchoHttp
+            Self::EchoUdp
+                | Self::PollingEchoUdp
+                | Self::EchoSegments
+                | Self::ConstantResp
+                | Self::EchoHttp
         );
         knows_none || self.bytes().is_some()
     }
@@ -182,6 +196,7 @@ impl Servers {
                 let [bytes, answer] = kind.bytes().unwrap_or_default();
                 self.echo(&["tcp", "--bytes", bytes, "--answer-bytes", answer])
             }
+            Kind::ConstantResp => self.echo(&["resp", "--answer", RESP_ANSWER]),
             Kind::EchoHttp => {
                 let body = self.of(Kind::Tollgate)?.address("http").map(http_answer);
                 let body = body.ok_or("the HTTP door is not open")??;
@@ -194,7 +209,10 @@ impl Servers {
 
     fn tollgate(&self, more: &[&str]) -> Result<Server, Failure> {
         let limits = self.programs.folder.join("limits.yaml");
-        let text = format!("{LIMIT}: {{burst: {BURST}, count: {COUNT}, period: {PERIOD_SECS}s}}\n");
+        let text = format!(
+            "{LIMIT}: {{burst: {BURST}, count: {COUNT}, period: {PERIOD_SECS}s}}\n\
+             {HOT_LIMIT}: {{burst: {HOT_BURST}, count: {HOT_COUNT}, period: {HOT_PERIOD_SECS}s}}\n"
+        );
         fs::write(&limits, text)?;
         let rules = self.programs.folder.join("rules.yaml");
         fs::write(&rules, RULES)?;

@@ -6,7 +6,8 @@
 //! is there.
 //!
 //! Whoever comes once would only push out others of their kind, so they wait at first: the least count
-//! bounds how often they came, also with this ask. Only who comes again before it rises takes a place.
+//! bounds how often they came, also with this ask. Only who comes again, before what is known of it is
+//! forgotten, takes a place.
 //! Where there are many ids, most asks are of one that comes once: a look at its mark is all they take.
 
 use std::collections::HashMap;
@@ -20,19 +21,10 @@ pub(crate) const ID_TEXT_BYTES_MAX: usize = 128;
 
 const CUT: &str = "…";
 
-/// How many marks there are: as many as fit, so that a sketch takes less than 24 KiB. With more of
-/// them, fewer would be taken for somebody else.
-const MARKS: usize = 7 << 10;
-/// How many bits a mark has.
-const MARK_BITS: usize = 2;
-const MARKS_PER_WORD: usize = 64 / MARK_BITS;
-/// In a mark: whoever has it came since the least count last rose.
-const CAME: u64 = 1;
-/// In a mark: whoever has it may be counted.
-const COUNTED: u64 = 2;
-const MARK: u64 = CAME | COUNTED;
-/// [`COUNTED`] in every mark of a word.
-const ALL_COUNTED: u64 = u64::MAX / MARK * COUNTED;
+/// How many words there are for marks. With more of them, fewer would be taken for somebody else.
+const MARK_WORDS: usize = 512;
+/// Of fewer than this who were not counted it is not worth while to forget that they came.
+const STRANGERS_MIN: usize = 256;
 
 /// Places are kept in a byte.
 const _: () = assert!(SKETCH_IDS <= 1 << 8 && ID_TEXT_BYTES_MAX < 1 << 8);
@@ -48,10 +40,11 @@ pub(crate) struct Sketch {
     counts: Vec<u64>,
     /// Whose count that is: its place in `ids`.
     ranked: Vec<u8>,
-    /// What is known of whoever comes: where its key says, and perhaps others' too.
+    /// The marks of all that are counted, and of who came since they were made: two bits each, where
+    /// its key says, which may be others' too.
     marks: Vec<u64>,
-    /// Whether others are counted than when the marks were made.
-    is_outdated: bool,
+    /// How many came since then who were not counted.
+    strangers: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -72,20 +65,20 @@ impl Sketch {
     pub(crate) fn count<'a>(&mut self, key: u128, text: impl FnOnce() -> &'a str) {
         self.asks += 1;
         let is_full = self.ids.len() == SKETCH_IDS;
-        let mark = if is_full { self.mark(key, CAME) } else { COUNTED };
         // Without a mark it did not come since the least count rose, and so less often than that.
-        if mark != 0 {
-            self.count_marked(key, mark, text);
+        if is_full && !self.mark(key) {
+            self.strangers += 1;
+            return;
         }
+        self.count_marked(key, text);
     }
 
-    /// Counts an ask of an id that may be counted already, or may have to be from now on.
-    fn count_marked<'a>(&mut self, key: u128, mark: u64, text: impl FnOnce() -> &'a str) {
+    /// Counts an ask of an id that may be counted already, or has to be from now on.
+    fn count_marked<'a>(&mut self, key: u128, text: impl FnOnce() -> &'a str) {
         let found = self.places.find(hash(key), |place| self.ids[usize::from(*place)].key == key);
         let place = match found.copied() {
             Some(place) => usize::from(place),
             None if self.ids.len() < SKETCH_IDS => self.add(key, text()),
-            None if mark & CAME == 0 => return,
             None => self.replace_least(key, text()),
         };
         self.raise(place);
@@ -113,33 +106,32 @@ impl Sketch {
         if let Ok(old) = old {
             old.remove();
         }
-        let gone = std::mem::replace(&mut id.key, key);
+        self.strangers += 1;
+        // Who is gone keeps its mark: it came as often as the least count says.
+        id.key = key;
         id.error = self.counts[0];
         id.write(text);
-        self.mark(gone, CAME);
         self.index(key, place);
         place
     }
 
-    /// Adds to the mark of a key, and returns what it was.
+    /// Marks a key. Returns whether it was marked.
     #[inline]
-    fn mark(&mut self, key: u128, more: u64) -> u64 {
-        let place = place_of_mark(key);
-        let shift = place % MARKS_PER_WORD * MARK_BITS;
-        let word = &mut self.marks[place / MARKS_PER_WORD];
-        let mark = *word >> shift & MARK;
-        *word |= more << shift;
-        mark
+    fn mark(&mut self, key: u128) -> bool {
+        let (word, bits) = place_of_mark(key);
+        let word = &mut self.marks[word];
+        let was = *word & bits == bits;
+        *word |= bits;
+        was
     }
 
     fn index(&mut self, key: u128, place: usize) {
         if self.places.is_empty() {
             // Room for all, and as much again: so removing and inserting never makes it grow.
             self.places.reserve(2 * SKETCH_IDS, |_| 0);
-            self.marks.resize(MARKS / MARKS_PER_WORD, 0);
+            self.marks.resize(MARK_WORDS, 0);
         }
-        self.mark(key, COUNTED);
-        self.is_outdated = true;
+        self.mark(key);
         let ids = &self.ids;
         self.places.insert_unique(hash(key), short(place), |it| hash(ids[usize::from(*it)].key));
     }
@@ -164,19 +156,16 @@ impl Sketch {
         }
     }
 
-    /// The least count has risen: nobody who is not counted came as often any more.
+    /// The least count has risen: nobody who is not counted came as often any more. Marks that are kept
+    /// for longer are never wrong; they have somebody take a place that need not have.
     fn forget_who_came(&mut self) {
-        // Until there is no more room, nobody looks at the marks.
-        if self.ids.len() < SKETCH_IDS {
+        if self.strangers < STRANGERS_MIN {
             return;
         }
-        if std::mem::take(&mut self.is_outdated) {
-            self.marks.fill(0);
-            for place in 0..self.ids.len() {
-                self.mark(self.ids[place].key, COUNTED);
-            }
-        } else {
-            self.marks.iter_mut().for_each(|word| *word &= ALL_COUNTED);
+        self.strangers = 0;
+        self.marks.fill(0);
+        for place in 0..self.ids.len() {
+            self.mark(self.ids[place].key);
         }
     }
 
@@ -235,10 +224,12 @@ const fn hash(key: u128) -> u64 {
     key as u64
 }
 
-/// Of the other half.
+/// Of the other half: in which word, and which bits of it.
 #[expect(clippy::cast_possible_truncation, reason = "so few bits are left")]
-const fn place_of_mark(key: u128) -> usize {
-    (((key >> 64) * MARKS as u128) >> 64) as usize
+const fn place_of_mark(key: u128) -> (usize, u64) {
+    let half = (key >> 64) as u64;
+    let word = ((half as u128 * MARK_WORDS as u128) >> 64) as usize;
+    (word, 1 << (half % 64) | 1 << (half / 64 % 64))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "asserted of what is the most")]

@@ -128,7 +128,7 @@ fn ids_that_come_once_are_seldom_written() {
             "somebody"
         });
     }
-    assert!(written < 15_000, "{written}");
+    assert!(written < 5_000, "{written}");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn memory_does_not_grow_with_ids() {
         sketch.count(key(id), || &long);
     }
     assert_eq!(sketch.bytes(), full);
-    assert!(full < 24 << 10, "{full}");
+    assert!(full < 28 << 10, "{full}");
 }
 
 #[test]

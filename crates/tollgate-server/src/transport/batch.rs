@@ -22,8 +22,8 @@ pub const BATCH: usize = 64;
 /// How many the system is offered room for at least.
 const ROOMS_MIN: usize = 4;
 
-/// The targets of datagrams that all go where their socket is connected to.
-pub const CONNECTED: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
+/// All that a connected socket sends to: whoever it is connected to.
+pub const CONNECTED: [Option<SockaddrStorage>; 1] = [None];
 
 /// How many bytes several datagrams can have that are received as one.
 const JOINED_BYTES_MAX: usize = 64 << 10;
@@ -54,6 +54,15 @@ struct Received {
     /// How many bytes each datagram in it has; the last may have less.
     each: usize,
     source: Option<SockaddrStorage>,
+}
+
+/// A datagram.
+pub(super) struct Part<'r> {
+    pub(super) bytes: &'r [u8],
+    /// What came as one is in one room.
+    pub(super) room: usize,
+    /// Whether it came as one with others.
+    pub(super) is_joined: bool,
 }
 
 impl Receiver {
@@ -135,21 +144,27 @@ impl Receiver {
 
     /// What was received, and from whom.
     pub fn datagrams(&self) -> impl Iterator<Item = (&[u8], Option<&SockaddrStorage>)> {
-        self.parts().map(|(datagram, source, _)| (datagram, source))
+        self.parts().map(|part| (part.bytes, self.source(part.room)))
     }
 
-    /// The same, and whether it came as one with others.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (&[u8], Option<&SockaddrStorage>, bool)> {
+    /// The same, and what came as one.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let rooms = self.bytes.chunks_exact(self.room_bytes);
-        rooms.zip(&self.received[..self.count]).flat_map(|(room, it)| {
-            let Received { bytes, each, ref source } = *it;
+        rooms.zip(&self.received[..self.count]).enumerate().flat_map(|(room, (bytes, it))| {
+            let Received { bytes: length, each, .. } = *it;
             // An empty one is one too.
-            let count = bytes.div_ceil(each).max(1);
+            let count = length.div_ceil(each).max(1);
             (0..count).map(move |index| {
                 let begin = index * each;
-                (&room[begin..bytes.min(begin + each)], source.as_ref(), count > 1)
+                let bytes = &bytes[begin..length.min(begin + each)];
+                Part { bytes, room, is_joined: count > 1 }
             })
         })
+    }
+
+    /// Who sent what is in a room.
+    pub(super) fn source(&self, room: usize) -> Option<&SockaddrStorage> {
+        self.received[room].source.as_ref()
     }
 }
 
@@ -180,6 +195,8 @@ pub struct Sender {
     joined_max: usize,
     /// What is sent as one, in one piece: the system takes longer over many.
     bytes: Vec<u8>,
+    /// Where to, of those that are sent each for itself.
+    targets: Vec<Option<SockaddrStorage>>,
 }
 
 impl Sender {
@@ -190,6 +207,7 @@ impl Sender {
             joined: MultiHeaders::preallocate(1, Some(cmsg_space!(u16))),
             joined_max: joined_max.min(BATCH),
             bytes: Vec::new(),
+            targets: Vec::new(),
         }
     }
 
@@ -205,32 +223,34 @@ impl Sender {
         Self::new(self.joined_max)
     }
 
-    /// Sends up to a batch, each reply to its target. Returns how many were sent.
+    /// Sends up to a batch: each reply to the one of `all` whose place `to` says. Returns how many were
+    /// sent.
     pub fn send(
         &mut self,
         socket: &impl AsRawFd,
         replies: &[&[u8]],
-        targets: &[Option<SockaddrStorage>],
+        to: &[usize],
+        all: &[Option<SockaddrStorage>],
     ) -> Result<usize, Errno> {
-        let joinable = self.joinable(replies, targets);
+        let joinable = self.joinable(replies, to);
         if joinable > 1 {
-            match self.send_joined(socket, &replies[..joinable], targets) {
+            match self.send_joined(socket, &replies[..joinable], all[to[0]]) {
                 // They are too long for the way, or it will not: then each for itself.
                 Err(error) if error != Errno::EAGAIN => {}
                 sent => return sent.map(|()| joinable),
             }
-            return self.send_each(socket, &replies[..joinable], targets);
+            return self.send_each(socket, &replies[..joinable], to, all);
         }
-        let is_alone = |at: &usize| self.joinable(&replies[*at..], &targets[*at..]) == 1;
+        let is_alone = |at: &usize| self.joinable(&replies[*at..], &to[*at..]) == 1;
         let alone = 1 + (1..replies.len()).take_while(is_alone).count();
-        self.send_each(socket, &replies[..alone.min(replies.len())], targets)
+        self.send_each(socket, &replies[..alone.min(replies.len())], to, all)
     }
 
     /// How many of them, from the first, can be sent as one.
-    fn joinable(&self, replies: &[&[u8]], targets: &[Option<SockaddrStorage>]) -> usize {
-        let (Some(first), Some(target)) = (replies.first(), targets.first()) else { return 0 };
+    fn joinable(&self, replies: &[&[u8]], to: &[usize]) -> usize {
+        let (Some(first), Some(target)) = (replies.first(), to.first()) else { return 0 };
         let most = self.joined_max.min(JOINABLE_BYTES_MAX / first.len().max(1)).max(1);
-        let others = replies.iter().zip(targets).take(most).skip(1);
+        let others = replies.iter().zip(to).take(most).skip(1);
         let fit = others.take_while(|(it, to)| it.len() <= first.len() && *to == target);
         // Whoever is shorter is the last.
         let mut count = 1;
@@ -247,7 +267,7 @@ impl Sender {
         &mut self,
         socket: &impl AsRawFd,
         replies: &[&[u8]],
-        targets: &[Option<SockaddrStorage>],
+        target: Option<SockaddrStorage>,
     ) -> Result<(), Errno> {
         let each = replies.first().map_or(0, |reply| reply.len());
         let each = u16::try_from(each).map_err(|_| Errno::EMSGSIZE)?;
@@ -258,7 +278,7 @@ impl Sender {
         let slices = [[IoSlice::new(&self.bytes)]];
         let told = [ControlMessage::UdpGsoSegments(&each)];
         let flags = MsgFlags::MSG_DONTWAIT;
-        sendmmsg(socket.as_raw_fd(), &mut self.joined, &slices, &targets[..1], told, flags)?;
+        sendmmsg(socket.as_raw_fd(), &mut self.joined, &slices, [target], told, flags)?;
         Ok(())
     }
 
@@ -266,20 +286,23 @@ impl Sender {
         &mut self,
         socket: &impl AsRawFd,
         replies: &[&[u8]],
-        targets: &[Option<SockaddrStorage>],
+        to: &[usize],
+        all: &[Option<SockaddrStorage>],
     ) -> Result<usize, Errno> {
         let (fd, headers, now) = (socket.as_raw_fd(), &mut self.headers, MsgFlags::MSG_DONTWAIT);
         // Most often it is one, and the slices of a whole batch would take as long as the rest.
         if let [reply] = replies {
             let slices = [[IoSlice::new(reply)]];
-            return Ok(sendmmsg(fd, headers, &slices, targets, [], now)?.count());
+            return Ok(sendmmsg(fd, headers, &slices, [all[to[0]]], [], now)?.count());
         }
         let mut slices = [[IoSlice::new(&[])]; BATCH];
         for (slice, reply) in slices.iter_mut().zip(replies) {
             *slice = [IoSlice::new(reply)];
         }
         let slices = &slices[..replies.len().min(BATCH)];
-        let sent = sendmmsg(fd, headers, slices, targets, [], now)?;
+        self.targets.clear();
+        self.targets.extend(to.iter().take(slices.len()).map(|at| all[*at]));
+        let sent = sendmmsg(fd, headers, slices, &self.targets, [], now)?;
         Ok(sent.count())
     }
 }
@@ -308,10 +331,8 @@ pub(super) fn address(source: &SockaddrStorage) -> Option<SocketAddr> {
 mod tests {
     use super::*;
 
-    fn joinable(most: usize, replies: &[&[u8]], ports: &[u16]) -> usize {
-        let target = |port: &u16| Some(SocketAddrV4::new([127, 0, 0, 1].into(), *port).into());
-        let targets: Vec<_> = ports.iter().map(target).collect();
-        Sender::new(most).joinable(replies, &targets)
+    fn joinable(most: usize, replies: &[&[u8]], to: &[usize]) -> usize {
+        Sender::new(most).joinable(replies, to)
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The loop for doors whose clients send one datagram and wait for one.
 
-use std::cmp::Reverse;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
@@ -19,7 +18,7 @@ use tollgate_protocol::{Counts, DatagramDoor, Replies};
 
 use super::Street;
 use super::admission::is_allowed;
-use super::batch::{self, BATCH, Receiver, Sender};
+use super::batch::{self, BATCH, Part, Receiver, Sender};
 use super::request_log::RequestLog;
 use crate::bell::Bell;
 use crate::counters::Counters;
@@ -30,6 +29,12 @@ const UNDERWAY_BATCHES_MAX: usize = 1 << 10;
 
 /// How many batches of a worker wait for buckets that are elsewhere at a time.
 const WAITING_BATCHES_MAX: usize = 64;
+
+/// How much a worker does for this door before the others have their turn, and what of that a datagram
+/// takes that came alone, or as one with others: a batch of the former, some of the latter.
+const EFFORT_MAX: usize = EFFORT_ALONE * BATCH;
+const EFFORT_ALONE: usize = 4;
+const EFFORT_JOINED: usize = 1;
 
 /// A door for datagrams, with what its loop needs.
 pub(crate) struct Datagrams<D> {
@@ -60,6 +65,8 @@ struct Worker<D> {
     receiver: Receiver,
     /// Batches that wait for buckets that are elsewhere.
     waiting: JoinSet<()>,
+    /// What was done since the other doors had their turn.
+    effort: usize,
 }
 
 /// What it takes to answer a batch.
@@ -68,11 +75,55 @@ struct Desk<D> {
     street: Street,
     index: usize,
     sender: Sender,
-    /// Who asked what is to be answered, and whether it came as one with others.
-    sources: Vec<(Option<SockaddrStorage>, bool)>,
+    askers: Askers,
     replies: Replies,
-    /// Whom the replies go to, in the order in which they are sent.
-    targets: Vec<Option<SockaddrStorage>>,
+}
+
+/// Who asked what is to be answered.
+#[derive(Clone, Default)]
+struct Askers {
+    /// Everybody; who sent several in a row, or as one, but once.
+    all: Vec<Option<SockaddrStorage>>,
+    /// For each of them a number, see [`batch::client`], if they sent several as one.
+    joining: Vec<Option<u64>>,
+    /// Of each request.
+    origins: Vec<Origin>,
+}
+
+#[derive(Clone, Copy)]
+struct Origin {
+    /// The place of whoever asked.
+    asker: usize,
+    /// Whether it came as one with others.
+    is_joined: bool,
+}
+
+impl Askers {
+    fn clear(&mut self) {
+        self.all.clear();
+        self.joining.clear();
+        self.origins.clear();
+    }
+
+    /// The place of whoever sent this, several as one or not.
+    fn place(&mut self, source: Option<&SockaddrStorage>, is_joined: bool) -> usize {
+        let is_this = |it: &Option<SockaddrStorage>| it.as_ref() == source;
+        let client = source.filter(|_| is_joined).map(batch::client);
+        if let (Some(last), Some(joining)) = (self.all.last(), self.joining.last_mut())
+            && is_this(last)
+        {
+            *joining = joining.or(client);
+            return self.all.len() - 1;
+        }
+        // Who sends several as one has as many answered as one, also if others sent in between.
+        let is_known = |(other, it): (&_, &_)| *other == client && is_this(it);
+        if is_joined && let Some(place) = self.joining.iter().zip(&self.all).position(is_known) {
+            return place;
+        }
+        self.joining.push(client);
+        self.all.push(source.copied());
+        self.all.len() - 1
+    }
 }
 
 impl<D: DatagramDoor> Datagrams<D> {
@@ -85,8 +136,13 @@ impl<D: DatagramDoor> Datagrams<D> {
         let mut draining = pin!(draining.draining());
         let socket = Rc::new(socket);
         let desk = Desk::new(self, street, index, Sender::joining(&socket));
-        let mut worker =
-            Worker { desk, socket: Rc::clone(&socket), receiver, waiting: JoinSet::new() };
+        let mut worker = Worker {
+            desk,
+            socket: Rc::clone(&socket),
+            receiver,
+            waiting: JoinSet::new(),
+            effort: 0,
+        };
         let mut bell = Bell::new();
         let mut has_answered = false;
         loop {
@@ -107,6 +163,7 @@ impl<D: DatagramDoor> Datagrams<D> {
             if is_all {
                 // The system says when there is more; asking it would be in vain.
                 clear_readiness(&socket, Interest::READABLE);
+                worker.effort = 0;
             }
             has_answered = batch.is_ok();
             match batch {
@@ -144,21 +201,31 @@ impl<D: DatagramDoor> Worker<D> {
 
     /// Answers what was received, a batch at a time.
     async fn answer(&mut self) {
-        let Self { desk, socket, receiver, waiting } = self;
-        let mut datagrams = receiver.parts();
+        let Self { desk, socket, receiver, waiting, effort } = self;
+        let mut parts = receiver.parts();
         loop {
             let mut requests: SmallVec<[&[u8]; BATCH]> = SmallVec::new();
-            let mut ignored = 0;
-            desk.sources.clear();
-            for (request, source, is_joined) in datagrams.by_ref().take(BATCH) {
-                // A byte too many is enough to be seen as too long, and all that is kept of it.
-                let request = &request[..request.len().min(D::REQUEST_BYTES_MAX + 1)];
-                if desk.datagrams.may_ask(source) {
-                    requests.push(request);
-                    desk.sources.push((source.copied(), is_joined));
-                } else {
+            let (mut ignored, mut last) = (0, None);
+            desk.askers.clear();
+            for Part { bytes, room, is_joined } in parts.by_ref().take(BATCH) {
+                // What came as one came from one.
+                let asker = match last {
+                    Some((other, asker)) if other == room => asker,
+                    _ => {
+                        let source = receiver.source(room);
+                        let may_ask = desk.datagrams.may_ask(source);
+                        may_ask.then(|| desk.askers.place(source, is_joined))
+                    }
+                };
+                last = Some((room, asker));
+                *effort += if is_joined { EFFORT_JOINED } else { EFFORT_ALONE };
+                let Some(asker) = asker else {
                     ignored += 1;
-                }
+                    continue;
+                };
+                // A byte too many is enough to be seen as too long, and all that is kept of it.
+                requests.push(&bytes[..bytes.len().min(D::REQUEST_BYTES_MAX + 1)]);
+                desk.askers.origins.push(Origin { asker, is_joined });
             }
             let taken = requests.len() + ignored;
             if taken == 0 {
@@ -171,11 +238,14 @@ impl<D: DatagramDoor> Worker<D> {
             } else {
                 desk.answer(socket, &requests, counts).await;
             }
+            // The other doors of this worker have their turn, however many datagrams wait.
+            if *effort >= EFFORT_MAX {
+                *effort = 0;
+                yield_now().await;
+            }
             if taken < BATCH {
                 return;
             }
-            // The other doors of this worker have their turn, however many datagrams wait.
-            yield_now().await;
         }
     }
 
@@ -186,8 +256,8 @@ impl<D: DatagramDoor> Worker<D> {
 
 impl<D: DatagramDoor> Desk<D> {
     fn new(datagrams: Datagrams<D>, street: Street, index: usize, sender: Sender) -> Self {
-        let (sources, targets) = (Vec::new(), Vec::new());
-        Self { datagrams, street, index, sender, sources, replies: Replies::default(), targets }
+        let (askers, replies) = (Askers::default(), Replies::default());
+        Self { datagrams, street, index, sender, askers, replies }
     }
 
     /// Has the batch answered while others are received.
@@ -201,7 +271,7 @@ impl<D: DatagramDoor> Desk<D> {
         let requests: Vec<Vec<u8>> = requests.iter().map(|request| request.to_vec()).collect();
         let Self { datagrams, street, index, .. } = self;
         let mut desk = Self::new(datagrams.clone(), street.clone(), *index, self.sender.another());
-        desk.sources.clone_from(&self.sources);
+        desk.askers.clone_from(&self.askers);
         let socket = Rc::clone(socket);
         if waiting.len() >= WAITING_BATCHES_MAX {
             waiting.join_next().await;
@@ -213,7 +283,7 @@ impl<D: DatagramDoor> Desk<D> {
         while waiting.try_join_next().is_some() {}
     }
 
-    /// Answers the requests of the sources.
+    /// Answers the requests of the askers.
     async fn answer(&mut self, socket: &UdpSocket, requests: &[&[u8]], mut counts: Counts) {
         let counters = self.datagrams.counters.worker(self.index);
         self.replies.clear();
@@ -231,10 +301,9 @@ impl<D: DatagramDoor> Desk<D> {
             log.write(requests, &self.replies);
         }
 
-        let mut replies = SmallVec::new();
-        let (sources, targets) = (&self.sources, &mut self.targets);
-        arrange::<D>(requests, sources, &self.replies, targets, &mut replies);
-        let lost = send(&mut self.sender, socket, &replies, &self.targets).await;
+        let mut outgoing = Outgoing::default();
+        outgoing.arrange::<D>(requests, &self.askers.origins, &self.replies);
+        let lost = send(&mut self.sender, socket, &outgoing, &self.askers.all).await;
         if lost > 0 {
             counters.dropped(lost);
         }
@@ -252,64 +321,81 @@ impl<D> Datagrams<D> {
     }
 }
 
-/// The replies of a batch, without those that are empty.
-type Outgoing<'r> = SmallVec<[&'r [u8]; BATCH]>;
+/// The replies of a batch, without those that are empty, in the order in which they are sent.
+#[derive(Default)]
+struct Outgoing<'r> {
+    replies: SmallVec<[&'r [u8]; BATCH]>,
+    /// The place of whoever each is for.
+    to: SmallVec<[usize; BATCH]>,
+}
 
-/// Puts the replies in the order in which they are sent, and their targets.
-fn arrange<'r, D: DatagramDoor>(
-    requests: &[&[u8]],
-    sources: &[(Option<SockaddrStorage>, bool)],
-    replies: &'r Replies,
-    targets: &mut Vec<Option<SockaddrStorage>>,
-    outgoing: &mut Outgoing<'r>,
-) {
-    targets.clear();
-    if sources.iter().any(|(_, is_joined)| *is_joined) {
-        return regroup::<D>(requests, sources, replies, targets, outgoing);
-    }
-    for ((source, _), reply) in sources.iter().zip(replies.iter()) {
-        if !reply.is_empty() {
-            targets.push(*source);
-            outgoing.push(reply);
+impl<'r> Outgoing<'r> {
+    /// Those to one client that are equally long go as one, so they come one behind the other where
+    /// their requests came as one and the client can tell them apart. All others keep their order.
+    fn arrange<D: DatagramDoor>(
+        &mut self,
+        requests: &[&[u8]],
+        origins: &[Origin],
+        replies: &'r Replies,
+    ) {
+        let mut ranks: SmallVec<[Rank; BATCH]> = SmallVec::new();
+        let asked = requests.iter().zip(origins);
+        for ((request, origin), reply) in asked.zip(replies.iter()) {
+            if reply.is_empty() {
+                continue;
+            }
+            let is_grouped = origin.is_joined && D::is_told_apart(request);
+            ranks.push(Rank::new(self.replies.len(), is_grouped.then_some(origin), reply));
+            self.replies.push(reply);
+            self.to.push(origin.asker);
+        }
+        if !ranks.is_sorted() {
+            ranks.sort_unstable();
+            let places = ranks.iter().map(|rank| rank.place());
+            self.replies = places.clone().map(|place| self.replies[place]).collect();
+            self.to = places.map(|place| self.to[place]).collect();
         }
     }
 }
 
-/// Those to one client that are equally long go as one, so they come one behind the other where their
-/// requests came as one and the client can tell them apart. All others keep their order.
-fn regroup<'r, D: DatagramDoor>(
-    requests: &[&[u8]],
-    sources: &[(Option<SockaddrStorage>, bool)],
-    replies: &'r Replies,
-    targets: &mut Vec<Option<SockaddrStorage>>,
-    outgoing: &mut Outgoing<'r>,
-) {
-    let mut order: SmallVec<[_; BATCH]> = SmallVec::new();
-    let asked = requests.iter().zip(sources).enumerate();
-    for ((index, (request, (source, is_joined))), reply) in asked.zip(replies.iter()) {
-        if reply.is_empty() {
-            continue;
-        }
-        // The longest first: of those that go as one, only the last may be shorter.
-        let group = (*is_joined && D::is_told_apart(request))
-            .then(|| (source.as_ref().map(batch::client), Reverse(reply.len())));
-        order.push((group, index, reply));
+/// Where in the order of sending a reply comes, in one number: from the highest bits on, who asked if
+/// it may go with others, how much shorter it is than the longest there can be, because of those that go
+/// as one only the last may be shorter, and its place.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank(u64);
+
+/// Places fit, and so do those of who asked.
+const _: () = assert!(BATCH < 1 << Rank::PLACE_BITS);
+
+impl Rank {
+    const PLACE_BITS: u32 = 16;
+    const LENGTH_BITS: u32 = 32;
+
+    #[expect(clippy::cast_possible_truncation, reason = "the lowest bits")]
+    fn place(self) -> usize {
+        self.0 as usize & ((1 << Self::PLACE_BITS) - 1)
     }
-    order.sort_unstable_by_key(|(group, index, _)| (*group, *index));
-    targets.extend(order.iter().map(|(_, index, _)| sources[*index].0));
-    outgoing.extend(order.iter().map(|(_, _, reply)| *reply));
+
+    fn new(place: usize, group: Option<&Origin>, reply: &[u8]) -> Self {
+        let group = group.map_or(0, |origin| {
+            let shorter = u32::MAX - u32::try_from(reply.len()).unwrap_or(u32::MAX);
+            (origin.asker as u64 + 1) << Self::LENGTH_BITS | u64::from(shorter)
+        });
+        Self(group << Self::PLACE_BITS | place as u64)
+    }
 }
 
 /// Sends every reply that can be sent. Returns how many cannot.
 async fn send(
     sender: &mut Sender,
     socket: &UdpSocket,
-    mut replies: &[&[u8]],
-    mut targets: &[Option<SockaddrStorage>],
+    outgoing: &Outgoing<'_>,
+    askers: &[Option<SockaddrStorage>],
 ) -> usize {
+    let (mut replies, mut to) = (&*outgoing.replies, &*outgoing.to);
     let mut lost = 0;
     while !replies.is_empty() {
-        let done = match sender.send(socket, replies, targets) {
+        let done = match sender.send(socket, replies, to, askers) {
             Ok(sent) => sent,
             Err(Errno::EAGAIN) => {
                 if socket.writable().await.is_err() {
@@ -326,7 +412,7 @@ async fn send(
                 1
             }
         };
-        (replies, targets) = (&replies[done..], &targets[done..]);
+        (replies, to) = (&replies[done..], &to[done..]);
     }
     lost
 }
@@ -335,3 +421,7 @@ async fn send(
 fn clear_readiness(socket: &UdpSocket, interest: Interest) {
     let _ = socket.try_io(interest, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
 }
+
+#[cfg(test)]
+#[path = "datagram_tests.rs"]
+mod tests;

@@ -131,8 +131,8 @@ impl Poster {
             }
             let mut batches = self.batches.borrow_mut();
             let sent = socket.try_io(Interest::WRITABLE, || {
-                let sent = batches.sender.send(socket, &batch[..count], &CONNECTED[..count]);
-                sent.map_err(io::Error::from)
+                let (batch, to) = (&batch[..count], &[0; BATCH][..count]);
+                batches.sender.send(socket, batch, to, &CONNECTED).map_err(io::Error::from)
             });
             drop(batches);
             match sent {

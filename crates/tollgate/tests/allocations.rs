@@ -72,7 +72,7 @@ impl Witness for Sum {
         for seen in decided.iter() {
             text.clear();
             seen.write_id(text);
-            *sum += seen.spent;
+            *sum += seen.spent();
         }
     }
 }

@@ -324,7 +324,7 @@ impl Witness for Diary {
         for seen in decided.iter() {
             let mut id = String::new();
             seen.write_id(&mut id);
-            self.0.lock().unwrap().push((seen.limit.to_owned(), id, seen.spent, seen.ruling));
+            self.0.lock().unwrap().push((seen.limit().to_owned(), id, seen.spent(), seen.ruling()));
         }
     }
 }

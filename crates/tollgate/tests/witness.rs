@@ -28,9 +28,9 @@ type Told = (String, Act, u64, u64, Ruling);
 impl Witness for Diary {
     fn decided(&self, decided: &Decided<'_>) {
         let lines = decided.iter().map(|seen| {
-            let mut id = format!("{}:", seen.limit);
+            let mut id = format!("{}:", seen.limit());
             seen.write_id(&mut id);
-            ((id, seen.act, seen.cost, seen.spent, seen.ruling), seen.bucket)
+            ((id, seen.act(), seen.cost(), seen.spent(), seen.ruling()), seen.bucket())
         });
         self.0.lock().unwrap().push(lines.collect());
     }

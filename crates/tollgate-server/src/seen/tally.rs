@@ -44,17 +44,18 @@ impl Tally {
         let (mut name, mut place) = ("", None);
         for seen in decided.iter() {
             // Who asks for nothing only looks.
-            if !matches!(seen.act, Act::Spend | Act::Check) || seen.cost == 0 {
+            if !matches!(seen.act(), Act::Spend | Act::Check) || seen.cost() == 0 {
                 continue;
             }
             // Asks of one call are often for one limit, and then it is the same text in memory.
-            if !std::ptr::eq(name, seen.limit) {
-                (name, place) = (seen.limit, self.place(seen.limit, names));
+            let limit = seen.limit();
+            if !std::ptr::eq(name, limit) {
+                (name, place) = (limit, self.place(limit, names));
             }
             let Self { limits, id, others, .. } = self;
             match place.and_then(|place| limits.get_mut(place)) {
                 Some(limit) => limit.count(door, &seen, id),
-                None => add(others, door, seen.ruling),
+                None => add(others, door, seen.ruling()),
             }
         }
     }
@@ -122,11 +123,12 @@ impl Tally {
 impl Limit {
     #[inline]
     fn count(&mut self, door: Door, seen: &Seen<'_>, id: &mut String) {
-        add(&mut self.counts, door, seen.ruling);
+        let ruling = seen.ruling();
+        add(&mut self.counts, door, ruling);
         let Some(ids) = &mut self.ids else { return };
-        let key = seen.bucket.get();
+        let key = seen.bucket().get();
         ids.busiest.count(key, || written(seen, id));
-        if seen.ruling != Ruling::Allowed {
+        if ruling != Ruling::Allowed {
             ids.most_denied.count(key, || written(seen, id));
         }
     }

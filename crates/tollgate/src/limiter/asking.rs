@@ -53,8 +53,9 @@ impl Asking<'_> {
         now: Moment,
     ) -> Answers<'b> {
         let Self { limiter, resolver } = self;
-        batch.resolve(resolver, asks, action);
-        limiter.core.store.decide(&batch.questions, &mut batch.outcomes, now);
+        let store = &limiter.core.store;
+        batch.resolve(resolver, asks, action, |place, bucket| store.expect(place, bucket));
+        store.decide(&batch.questions, &mut batch.outcomes, now);
         batch.blame_costs(resolver, asks);
         if let Some(witness) = &limiter.witness {
             witness.decided(&Decided::new(resolver, asks, &batch.questions, &batch.outcomes));

@@ -4,7 +4,7 @@ use super::{Decision, Mistake, Request, cost_above_burst, mistake};
 use crate::algorithm::book::{Action, Ask, Gcra, RuleId};
 use crate::algorithm::gcra::{Outcome, Verdict};
 use crate::limits::resolver::{Resolver, Unresolved};
-use crate::store::Question;
+use crate::store::{Fingerprint, Question};
 
 /// Room for a batch of asks, to be used again and again: after a few it no longer grows.
 #[derive(Debug, Default)]
@@ -17,13 +17,15 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Resolves every ask; `action` says what is wanted of it, by its place.
+    /// Resolves every ask; `action` says what is wanted of it, by its place. `expect` is told which
+    /// bucket it is about, as soon as that is known.
     #[inline]
     pub(super) fn resolve(
         &mut self,
         resolver: &Resolver,
         asks: &[Request<'_>],
         action: impl Fn(usize) -> Action,
+        expect: impl Fn(usize, Fingerprint),
     ) {
         self.questions.clear();
         self.mistakes.clear();
@@ -49,11 +51,11 @@ impl Batch {
             match asked {
                 // Put together where it stays: what is written in words and copied in larger pieces
                 // has the processor wait.
-                Ok((bucket, rule, is_shadow)) => self.questions.push(Question {
-                    bucket,
-                    ask: Ask { rule, action, is_shadow, cost },
-                    joined: false,
-                }),
+                Ok((bucket, rule, is_shadow)) => {
+                    let ask = Ask { rule, action, is_shadow, cost };
+                    self.questions.push(Question { bucket, ask, joined: false });
+                    expect(place, bucket);
+                }
                 Err(unresolved) => {
                     self.mistakes.push((place, mistake(resolver, ask, unresolved)));
                     self.questions.push(Question::idle());

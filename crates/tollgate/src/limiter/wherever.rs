@@ -106,7 +106,7 @@ impl<'l> Wherever<'l> {
         };
         let names = {
             let resolver = self.limiter.core.resolver.load();
-            batch.resolve(&resolver, asks, action);
+            batch.resolve(&resolver, asks, action, |_, _| ());
             bucket_names(&resolver, asks)
         };
         let Batch { questions, outcomes, .. } = &mut *batch;

@@ -25,7 +25,7 @@ use crate::store::{Fingerprint, Question};
 ///
 /// impl Witness for Denials {
 ///     fn decided(&self, decided: &Decided<'_>) {
-///         let denied = decided.iter().filter(|seen| seen.ruling == Ruling::Denied).count();
+///         let denied = decided.iter().filter(|seen| seen.ruling() == Ruling::Denied).count();
 ///         self.0.fetch_add(denied, Ordering::Relaxed);
 ///     }
 /// }
@@ -56,22 +56,11 @@ pub struct Decided<'a> {
 /// One ask that was decided, looking at its own bucket only.
 #[derive(Clone, Copy)]
 pub struct Seen<'a> {
-    /// The name of the limit; [`CARRIED`](super::CARRIED) for all asks that bring their rule along.
-    pub limit: &'a str,
-    /// What stands for the limit and the id, however the id was spelled. It is the same for all
-    /// that share a limiter's buckets, also after a reload or a restart.
-    pub bucket: Fingerprint,
-    /// What was asked for.
-    pub act: Act,
-    /// How many tokens.
-    pub cost: u64,
-    /// How many tokens it took: none if they were not there, or if another ask had its transaction
-    /// denied.
-    pub spent: u64,
-    /// Whether it passed.
-    pub ruling: Ruling,
-    id: &'a str,
-    is_carried: bool,
+    request: &'a Request<'a>,
+    question: &'a Question<Gcra>,
+    outcome: &'a Outcome,
+    /// Whether its transaction was denied.
+    is_vetoed: bool,
     resolver: &'a Resolver,
 }
 
@@ -113,55 +102,80 @@ impl<'a> Decided<'a> {
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Seen<'a>> + use<'a> {
         let Self { resolver, asks, questions, outcomes } = *self;
-        let is_spent = !self.is_vetoed();
+        let is_vetoed = self.is_vetoed();
         let answered = questions.iter().zip(outcomes);
         asks.iter().zip(answered).filter_map(move |(request, (question, outcome))| {
             let is_never = outcome.verdict == Verdict::Never && !question.ask.is_shadow;
             let is_mistake = is_never || question.ask.rule == RuleId::NONE;
-            let seen = Seen::new(resolver, request, question, outcome);
-            let spent = if is_spent { seen.spent } else { 0 };
-            (!is_mistake).then_some(Seen { spent, ..seen })
+            let seen = Seen { request, question, outcome, is_vetoed, resolver };
+            (!is_mistake).then_some(seen)
         })
     }
 
     /// Whether it is a transaction that one of its asks denied.
     fn is_vetoed(&self) -> bool {
-        let mut answered = self.questions.iter().zip(self.outcomes);
-        answered.any(|(question, outcome)| question.joined && Gcra::vetoes(&question.ask, outcome))
+        let vetoes = |(question, outcome): (&Question<_>, _)| Gcra::vetoes(&question.ask, outcome);
+        // All asks of a transaction are joined, and none of a batch.
+        self.questions.first().is_some_and(|question| question.joined)
+            && self.questions.iter().zip(self.outcomes).any(vetoes)
     }
 }
 
 impl<'a> Seen<'a> {
+    /// The name of the limit; [`CARRIED`](super::CARRIED) for all asks that bring their rule along.
     #[inline]
-    fn new(
-        resolver: &'a Resolver,
-        request: &Request<'a>,
-        question: &Question<Gcra>,
-        outcome: &Outcome,
-    ) -> Self {
-        let Question { bucket, ask, .. } = *question;
-        let (act, ruling) = (Act::from(ask.action), Ruling::new(&ask, outcome));
-        let takes = act == Act::Spend && ruling == Ruling::Allowed;
-        let (limit, cost) = (request.limit, ask.cost);
-        let spent = if takes { cost } else { 0 };
-        let (id, is_carried) = (request.id, request.carried.is_some());
-        Self { limit, bucket, act, cost, spent, ruling, id, is_carried, resolver }
+    pub fn limit(&self) -> &'a str {
+        self.request.limit
+    }
+
+    /// What stands for the limit and the id, however the id was spelled. It is the same for all
+    /// that share a limiter's buckets, also after a reload or a restart.
+    #[inline]
+    pub fn bucket(&self) -> Fingerprint {
+        self.question.bucket
+    }
+
+    /// What was asked for.
+    #[inline]
+    pub fn act(&self) -> Act {
+        self.question.ask.action.into()
+    }
+
+    /// How many tokens.
+    #[inline]
+    pub fn cost(&self) -> u64 {
+        self.question.ask.cost
+    }
+
+    /// How many tokens it took: none if they were not there, or if another ask had its transaction
+    /// denied.
+    pub fn spent(&self) -> u64 {
+        let takes = self.act() == Act::Spend && self.ruling() == Ruling::Allowed;
+        if takes && !self.is_vetoed { self.cost() } else { 0 }
+    }
+
+    /// Whether it passed.
+    #[inline]
+    pub fn ruling(&self) -> Ruling {
+        Ruling::new(&self.question.ask, self.outcome)
     }
 
     /// Appends the id in its one spelling.
     pub fn write_id(&self, to: &mut String) {
-        if self.is_carried {
-            return to.push_str(self.id);
+        let Request { limit, id, carried, .. } = *self.request;
+        if carried.is_some() {
+            return to.push_str(id);
         }
         let mut buffer = IdBuffer::new();
-        let format = self.resolver.entry(self.limit).map(Entry::id_format);
+        let format = self.resolver.entry(limit).map(Entry::id_format);
         // It was decided, so there is such a limit and the id is one of it.
-        let id = format.map(|format| format.canonical(self.id, &mut buffer));
-        to.push_str(id.ok().and_then(Result::ok).unwrap_or(self.id));
+        let written = format.map(|format| format.canonical(id, &mut buffer));
+        to.push_str(written.ok().and_then(Result::ok).unwrap_or(id));
     }
 }
 
 impl Ruling {
+    #[inline]
     fn new(ask: &Ask, outcome: &Outcome) -> Self {
         match (outcome.verdict, ask.action) {
             (Verdict::Allow, _) | (_, Action::Refund | Action::Reset) => Self::Allowed,
@@ -172,6 +186,7 @@ impl Ruling {
 }
 
 impl From<Action> for Act {
+    #[inline]
     fn from(action: Action) -> Self {
         match action {
             Action::CheckAndSpend | Action::SpendOnly => Self::Spend,

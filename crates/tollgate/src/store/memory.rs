@@ -26,8 +26,11 @@ const SHARDS_MAX: usize = 4096;
 const AHEAD: usize = 8;
 const CACHE_LINE_BYTES: usize = 64;
 /// How many cache lines behind that of a key's home are asked for, if it is asked for alone: it often
-/// stands a slot or two behind. A batch looks farther.
+/// stands a slot or two behind.
 const LINES_BEHIND: usize = 1;
+/// The same for one of a batch, which has the time to look farther. With more lines a processor has more
+/// under way than it keeps count of, and waits.
+const BATCH_LINES_BEHIND: usize = 2;
 /// How many asks of one transaction are kept on the stack; a limiter allows no more.
 const INLINE: usize = 256;
 
@@ -207,6 +210,22 @@ impl<A: Algorithm> MemoryStore<A> {
         self.touch(question.bucket.upper(), LINES_BEHIND);
     }
 
+    /// Asks for the memory of a bucket that will be asked for as one of a batch, at this place in it.
+    /// For the first of them [`Store::decide`] would have to wait; asking for all takes longer.
+    #[inline]
+    pub(crate) fn expect(&self, place: usize, bucket: Fingerprint) {
+        if place < AHEAD {
+            self.expect_any(bucket);
+        }
+    }
+
+    /// The same, wherever in a batch it will be. Memory keeps up where much else is done for every
+    /// question, as doors do.
+    #[inline]
+    pub(crate) fn expect_any(&self, bucket: Fingerprint) {
+        self.touch(bucket.upper(), BATCH_LINES_BEHIND);
+    }
+
     #[inline]
     fn touch(&self, upper: u64, lines: usize) {
         let shard = self.shard(upper);
@@ -323,8 +342,8 @@ impl<A: Algorithm> MemoryStore<A> {
 impl<A: Algorithm> Store<A> for MemoryStore<A> {
     fn decide(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
         debug_assert_eq!(questions.len(), outcomes.len());
-        let lines_behind = const { Region::<A>::NEAR_BYTES.div_ceil(CACHE_LINE_BYTES) };
-        let touch = |question: &Question<A>| self.touch(question.bucket.upper(), lines_behind);
+        let touch =
+            |question: &Question<A>| self.touch(question.bucket.upper(), BATCH_LINES_BEHIND);
         questions.iter().take(AHEAD).for_each(touch);
         let mut place = 0;
         while let (Some(question), Some(outcome)) = (questions.get(place), outcomes.get_mut(place))

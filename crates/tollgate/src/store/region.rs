@@ -59,8 +59,6 @@ pub(super) enum Place {
 }
 
 impl<A: Algorithm> Region<A> {
-    /// From a key's home on, so much memory is looked at at once for it.
-    pub(super) const NEAR_BYTES: usize = NEAR_SLOTS * Strip::<A>::SLOT_BYTES;
     /// How long the beginning is that every search needs.
     #[cfg(not(feature = "shuttle"))]
     pub(super) const HOT_BYTES: usize = std::mem::offset_of!(Self, capacity_max);

@@ -37,6 +37,25 @@ pub(crate) fn text_in<'a>(text: &'a str, bytes: &'a [u8]) -> Option<&'a str> {
     }
 }
 
+/// What follows a beginning, if the text has it.
+#[inline]
+pub(crate) fn strip_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    let (begin, rest) = text.split_at_checked(prefix.len())?;
+    is_same(begin.as_bytes(), prefix.as_bytes()).then_some(rest)
+}
+
+/// Whether two of the same length are the same. Most are so short that a call would take as long.
+#[inline]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let (Some(last), Some(other_last)) = (one.last_chunk::<8>(), other.last_chunk::<8>()) else {
+        return one == other;
+    };
+    let mut eights = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
+    // Compared as numbers: as slices, they would be by a call.
+    let number = |eight: &[u8; 8]| u64::from_le_bytes(*eight);
+    last == other_last && eights.all(|(one, other)| number(one) == number(other))
+}
+
 /// The place of the first byte whose high bit `hits` sets, given eight bytes. Bits behind it do not
 /// matter.
 #[inline]
@@ -93,6 +112,20 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_a_beginning_is_what_the_library_says() {
+        for prefix in ["", "a", "abcdefg:", "abcdefgh:", "abcdefghijklmnopq:", "äbcdefgh"] {
+            for text in ["", "a", "abcdefg:x", "abcdefgh:xyz", "abcdefghijklmnopq:ä", "äbcdefgh"]
+            {
+                assert_eq!(
+                    strip_prefix(text, prefix),
+                    text.strip_prefix(prefix),
+                    "{prefix} {text}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn what_is_found_is_what_a_plain_search_finds() {
         let mut random = Random::new(1);
         for _ in 0..100_000 {
@@ -104,6 +137,12 @@ mod tests {
             for bound in [0, 1, b'!', 128] {
                 let plain = bytes.iter().position(|it| *it < bound);
                 assert_eq!(below(bound, &bytes), plain, "{bytes:?}");
+            }
+            assert!(is_same(&bytes, &bytes.clone()), "{bytes:?}");
+            for at in 0..bytes.len() {
+                let mut other = bytes.clone();
+                other.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 0x80);
+                assert!(!is_same(&bytes, &other), "{bytes:?} at {at}");
             }
             let plain = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
             assert_eq!(text(&bytes), plain, "{bytes:?}");

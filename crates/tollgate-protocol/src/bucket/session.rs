@@ -14,8 +14,9 @@ use crate::{Counts, Flow, StreamDoor, scan, spare};
 /// The longest line that is read unless a door is told otherwise, in bytes, without its end.
 pub const LINE_BYTES_MAX: usize = 1 << 10;
 
-/// How many lines are decided at once.
-const BATCH_LINES: usize = 64;
+/// How many lines are decided at once: clients that send many in one go often send a hundred, and a
+/// batch of what is left would wait for memory again.
+const BATCH_LINES: usize = 128;
 /// The same where the buckets are elsewhere: whatever one read brings goes there in one trip.
 const TRIP_LINES: usize = 1 << 14;
 
@@ -343,7 +344,7 @@ impl<'a, 'l> Finder<'a, 'l> {
     #[inline]
     fn find(&mut self, name: &'a str) -> Option<(&'a str, &'a str)> {
         if !self.prefix.is_empty()
-            && let Some(id) = name.strip_prefix(self.prefix)
+            && let Some(id) = scan::strip_prefix(name, self.prefix)
         {
             return Some((self.limit, id));
         }

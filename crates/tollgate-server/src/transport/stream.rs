@@ -4,6 +4,10 @@
 //! buffers of the worker, which all its connections share; only what a client does not take at
 //! once is kept with its connection, and until it is taken nothing more is read. So an idle
 //! connection costs next to nothing, and one that does not read costs its bound.
+//!
+//! Answers are written when all connections that had something to read had their turn. A client that
+//! sleeps is woken by the first answer, which takes longer than writing it, and then finds the others
+//! too.
 
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
@@ -33,6 +37,11 @@ use crate::settings::StreamSettings;
 const READ_BYTES_MAX: usize = 64 << 10;
 /// The same where buckets are elsewhere: every connection that waits for them holds what it read.
 const WAITING_READ_BYTES_MAX: usize = 4 << 10;
+/// Longer answers than this are written at once: waking the client is little beside them, and many
+/// connections may hold theirs back.
+const HELD_BYTES_MAX: usize = 16 << 10;
+/// How many buffers for them a worker keeps.
+const SPARES_MAX: usize = 256;
 /// How many connections of a worker hold what they read at a time, where buckets are elsewhere.
 const WAITING_MAX: usize = 8192;
 /// How many bytes of requests a worker has under way at a time, where buckets are elsewhere. An ask
@@ -72,6 +81,8 @@ struct Worker<D> {
     street: Street,
     input: RefCell<Vec<u8>>,
     output: RefCell<Vec<u8>>,
+    /// Empty buffers for answers that are held back.
+    spares: RefCell<Vec<Vec<u8>>>,
     /// For those whose buckets are elsewhere: how many may read, and how many bytes of what they
     /// read may be under way.
     turns: Semaphore,
@@ -91,6 +102,7 @@ impl<D: StreamDoor> Streams<D> {
             street: street.clone(),
             input: RefCell::new(vec![0; read_bytes.min(most)]),
             output: RefCell::default(),
+            spares: RefCell::default(),
             turns: Semaphore::new(WAITING_MAX),
             underway: Semaphore::new(UNDERWAY_REQUEST_BYTES_MAX),
         });
@@ -282,49 +294,64 @@ impl<D: StreamDoor> Worker<D> {
         session: &mut D::Session,
         hear: Hear,
     ) -> Result<Option<Went>, Ended> {
-        let turn = if self.streams.door.waits() {
-            self.turn_elsewhere(stream, guest, session, hear).await?
-        } else {
-            self.turn_here(stream, guest, session, hear)?
-        };
-        let Some((went, rest)) = turn else { return Ok(None) };
-        if let Some(rest) = rest {
-            self.write_rest(stream, &rest).await?;
+        if self.streams.door.waits() {
+            let turn = self.turn_elsewhere(stream, guest, session, hear).await?;
+            let Some((went, rest)) = turn else { return Ok(None) };
+            self.write_rest(stream, rest).await?;
+            return Ok(Some(went));
         }
+        let now = self.street.time.now();
+        let mut counts = Counts::default();
+        let went = self.read(stream, hear, |input| {
+            let output = &mut *self.output.borrow_mut();
+            output.clear();
+            let door = &self.streams.door;
+            if hear.is_end(input) {
+                door.finish(session, now, output, &mut counts);
+                return Went { flow: Flow::Close, now, bytes: 0 };
+            }
+            let flow = door.receive(session, input, now, output, &mut counts);
+            Went { flow, now, bytes: input.len() }
+        })?;
+        let Some(went) = went else { return Ok(None) };
+        // Whoever has its answer and looks at the counters finds it there.
+        guest.counters().add(&counts);
+        let rest = match self.hold_back() {
+            Some(held) => {
+                behind_the_others().await;
+                let rest = write_now(stream, &held)?;
+                self.put_back(held);
+                rest
+            }
+            None => write_now(stream, &self.output.borrow())?,
+        };
+        // What the client does not take at once is not our time.
+        guest.counters().took(self.street.time.now().since(now), counts.requests);
+        self.write_rest(stream, rest).await?;
         Ok(Some(went))
     }
 
-    /// The same up to what the client does not take at once, which is returned.
-    fn turn_here(
-        &self,
-        stream: &TcpStream,
-        guest: &Guest,
-        session: &mut D::Session,
-        hear: Hear,
-    ) -> Result<Option<(Went, Rest)>, Ended> {
-        let now = self.street.time.now();
-        let door = &self.streams.door;
-        let mut counts = Counts::default();
-        let output = &mut *self.output.borrow_mut();
-        output.clear();
-        let read = self.read(stream, hear, |input| {
-            if hear.is_end(input) {
-                door.finish(session, now, output, &mut counts);
-                return (Flow::Close, 0);
-            }
-            (door.receive(session, input, now, output, &mut counts), input.len())
-        })?;
-        let Some((flow, bytes)) = read else { return Ok(None) };
-        // Whoever has its answer and looks at the counters finds it there.
-        guest.counters().add(&counts);
-        let rest = write_now(stream, output)?;
-        // What the client does not take at once is not our time.
-        guest.counters().took(self.street.time.now().since(now), counts.requests);
-        Ok(Some((Went { flow, now, bytes }, rest)))
+    /// The answers in a buffer of their own, if they may wait.
+    fn hold_back(&self) -> Option<Vec<u8>> {
+        let output = self.output.borrow();
+        if !(1..=HELD_BYTES_MAX).contains(&output.len()) {
+            return None;
+        }
+        let mut held = self.spares.borrow_mut().pop().unwrap_or_default();
+        held.extend_from_slice(&output);
+        Some(held)
     }
 
-    /// The same where buckets are elsewhere. Others of this worker have their turn meanwhile, so it
-    /// has buffers of its own.
+    fn put_back(&self, mut held: Vec<u8>) {
+        let mut spares = self.spares.borrow_mut();
+        if spares.len() < SPARES_MAX {
+            held.clear();
+            spares.push(held);
+        }
+    }
+
+    /// The same where buckets are elsewhere, up to what the client does not take at once, which is
+    /// returned. Others of this worker have their turn meanwhile, so it has buffers of its own.
     async fn turn_elsewhere(
         &self,
         stream: &TcpStream,
@@ -394,7 +421,8 @@ impl<D: StreamDoor> Worker<D> {
     }
 
     /// The client is slow: its replies wait, and its requests are not read, for a while.
-    async fn write_rest(&self, stream: &TcpStream, mut rest: &[u8]) -> Result<(), Ended> {
+    async fn write_rest(&self, stream: &TcpStream, rest: Rest) -> Result<(), Ended> {
+        let mut rest = rest.as_deref().unwrap_or_default();
         while !rest.is_empty() {
             let writable = timeout(self.streams.settings.stall, stream.writable()).await;
             writable.map_err(|_| Ended::Stalled)?.map_err(|_| Ended::Gone)?;
@@ -485,6 +513,21 @@ fn clear_readiness(stream: &TcpStream) {
         .try_io(Interest::READABLE, || Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock)));
 }
 
+/// Waits until all tasks that are ready have had their turn. Unlike tokio's `yield_now` it does not look
+/// for others at the system.
+async fn behind_the_others() {
+    let mut is_behind = false;
+    poll_fn(|context| {
+        if is_behind {
+            return Poll::Ready(());
+        }
+        is_behind = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// Writes what the client takes at once; returns the rest.
 fn write_now(stream: &TcpStream, output: &[u8]) -> Result<Rest, Ended> {
     if output.is_empty() {
@@ -495,5 +538,30 @@ fn write_now(stream: &TcpStream, output: &[u8]) -> Result<Rest, Ended> {
         Ok(written) => Ok(Some(output[written..].to_vec())),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Some(output.to_vec())),
         Err(_) => Err(Ended::Gone),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::LocalSet;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_goes_behind_the_others_is_before_nobody_who_is_ready() {
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let tasks = LocalSet::new();
+        for name in ["ada", "ben", "cleo"] {
+            let order = Rc::clone(&order);
+            tasks.spawn_local(async move {
+                order.borrow_mut().push(("reads", name));
+                behind_the_others().await;
+                order.borrow_mut().push(("writes", name));
+            });
+        }
+        tasks.await;
+        let (reads, writes) = (["reads"; 3], ["writes"; 3]);
+        let expected = reads.into_iter().chain(writes).zip(["ada", "ben", "cleo"].repeat(2));
+        assert_eq!(*order.borrow(), expected.collect::<Vec<_>>());
     }
 }

@@ -3,10 +3,10 @@
 //! Slots are sorted by key, with gaps. A key's home is `key * capacity / 2^128`, so homes are
 //! sorted as keys are; a key that finds its home taken stands in the next free slot behind, and
 //! whoever is passed by a smaller key moves up. A search starts at the home and ends at the first
-//! larger key or gap. Because order does not depend on capacity, the table grows in place, by a
-//! sixteenth at a time, in one pass over memory that was reserved at the start: nothing is
-//! allocated, ever, and once there are many keys between 70 % and 75 % of the slots are taken: as
-//! few as memory allows, because every slot that a search passes may be in another cache line.
+//! larger key or gap. Because order does not depend on capacity, the table grows in place, by a part
+//! in 32 at a time, in one pass over memory that was reserved at the start: nothing is allocated,
+//! ever, and once there are many keys between 68 % and 70 % of the slots are taken: as few as memory
+//! allows, because every slot that a search passes may be in another cache line.
 
 use std::ops::Range;
 
@@ -223,7 +223,7 @@ impl<A: Algorithm> Region<A> {
     /// Makes room for `keys` keys at once, as long as there are none.
     pub(super) fn expect(&mut self, keys: usize) {
         if self.len == 0 {
-            let capacity = keys.saturating_add(keys / 7 * 3);
+            let capacity = keys.saturating_add(keys / 11 * 5);
             self.capacity = capacity.clamp(CAPACITY_MIN, self.capacity_max);
         }
     }
@@ -286,7 +286,7 @@ impl<A: Algorithm> Region<A> {
     fn grow(&mut self, book: &A::Book, now: Moment) {
         let live = self.slots().filter(|&slot| !A::is_idle(book, &self.cell(slot), now)).count();
         let is_enough = live <= self.capacity - self.capacity / 3;
-        let more = (self.capacity / 16).max(CAPACITY_MIN);
+        let more = (self.capacity / 32).max(CAPACITY_MIN);
         let capacity = if is_enough { self.capacity } else { self.capacity + more };
         let capacity = capacity.min(self.capacity_max);
         let (old_end, new_end) = (self.end(), end(capacity));
@@ -436,7 +436,7 @@ const fn end(capacity: usize) -> usize {
 
 /// How many keys a table of this capacity holds before it grows.
 const fn load_max(capacity: usize) -> usize {
-    capacity - capacity / 4
+    capacity - capacity / 10 * 3
 }
 
 #[cfg(test)]

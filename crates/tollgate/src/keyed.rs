@@ -81,13 +81,11 @@ impl<A: Algorithm<Book = ()>> Keyed<A> {
         }
     }
 
-    /// An ask of the bucket under a key, which is likely to be decided soon. A key has one or more
-    /// parts; where one ends and the next begins makes a difference.
+    /// An ask of the bucket under a key. A key has one or more parts; where one ends and the next
+    /// begins makes a difference.
     #[inline]
     pub fn question(&self, key: &[&[u8]], ask: A::Ask) -> Question<A> {
-        let bucket = self.fingerprint(key);
-        self.store.expect_any(bucket);
-        Question { bucket, ask, joined: false }
+        Question { bucket: self.fingerprint(key), ask, joined: false }
     }
 
     /// What the bucket under a key is kept under, for a caller that keeps something else beside it.

@@ -215,15 +215,8 @@ impl<A: Algorithm> MemoryStore<A> {
     #[inline]
     pub(crate) fn expect(&self, place: usize, bucket: Fingerprint) {
         if place < AHEAD {
-            self.expect_any(bucket);
+            self.touch(bucket.upper(), BATCH_LINES_BEHIND);
         }
-    }
-
-    /// The same, wherever in a batch it will be. Memory keeps up where much else is done for every
-    /// question, as doors do.
-    #[inline]
-    pub(crate) fn expect_any(&self, bucket: Fingerprint) {
-        self.touch(bucket.upper(), BATCH_LINES_BEHIND);
     }
 
     #[inline]

@@ -14,7 +14,7 @@ use super::codec::{self, Body, Request, Terms, Verdict};
 use super::pattern::Pattern;
 use super::rules::{Action, DEFAULT_VERDICT, Desk, Rules};
 use super::statistics::Statistics;
-use crate::{Counts, DatagramDoor, Replies};
+use crate::{Counts, DatagramDoor, Replies, number};
 
 /// How many averages and named limits are asked for at once, so that a batch of any length takes
 /// bounded memory.
@@ -69,7 +69,9 @@ enum Reply {
     /// What this step is answered.
     Verdict(usize),
     /// What the steps for its keys are answered, as far as they were asked.
-    Check(Box<Check>, [usize; KEYS]),
+    Check(Box<(Check, [usize; KEYS])>),
+    Stats,
+    Size,
 }
 
 impl Door {
@@ -87,6 +89,19 @@ impl Door {
         let mut live = self.live.write();
         *live = next;
         swap()
+    }
+}
+
+impl Door {
+    fn tell_stats(&self, request: &[u8], now: Moment, out: &mut Vec<u8>) {
+        let Some(Request { body: Body::Stats(key), .. }) = codec::parse(request) else { return };
+        let summary = self.statistics.summary(self.averages.fingerprint(&[key]), now);
+        codec::write_stats(summary.requests, summary.over, summary.last_max_rate, key, out);
+    }
+
+    fn tell_size(&self, out: &mut Vec<u8>) {
+        let held = self.averages.held();
+        codec::write_size(held.keys, held.bytes, held.bytes_max, out);
     }
 }
 
@@ -139,8 +154,10 @@ impl DatagramDoor for Door {
         let _guard = (!self.waits()).then_some(guard);
         let mut room = live.enter();
         let mut visit = Visit { door: self, rules: &live.rules, room: &mut room, now };
-        for datagram in 0..requests.len() {
-            visit.take(requests, datagram, replies, counts).await;
+        for (datagram, request) in requests.iter().enumerate() {
+            if visit.take(datagram, request, counts) == Then::Flush {
+                visit.flush(requests, replies, counts).await;
+            }
         }
         visit.flush(requests, replies, counts).await;
         live.leave(room);
@@ -155,79 +172,52 @@ struct Visit<'a> {
     now: Moment,
 }
 
+/// What is to be done before the next datagram is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Nothing,
+    /// What waits is to be answered.
+    Flush,
+}
+
 impl Visit<'_> {
-    /// Answers a datagram, or lets it wait for the answers of others.
-    async fn take(
-        &mut self,
-        requests: &[&[u8]],
-        datagram: usize,
-        replies: &mut Replies,
-        counts: &mut Counts,
-    ) {
-        let bytes = requests.get(datagram).copied().unwrap_or_default();
-        if bytes.len() > Door::REQUEST_BYTES_MAX {
+    /// Lets a datagram wait for its answer.
+    fn take(&mut self, datagram: usize, request: &[u8], counts: &mut Counts) -> Then {
+        if request.len() > Door::REQUEST_BYTES_MAX {
             counts.ignored = counts.ignored.saturating_add(1);
             return self.wait(datagram, &[], Reply::Silence);
         }
-        let Some(Request { prefix, body }) = codec::parse(bytes) else {
+        let Some(Request { prefix, body }) = codec::parse(request) else {
             return self.refuse(datagram, counts);
         };
-        match body {
-            Body::OverLimit(key) => {
-                let step = self.plan(key, None);
-                self.wait(datagram, prefix, Reply::Verdict(step));
-            }
-            Body::Ping => self.wait(datagram, prefix, Reply::Pong),
-            // These see what those before them did, so those are answered first.
-            Body::Stats(key) => {
-                self.flush(requests, replies, counts).await;
-                self.tell_stats(prefix, key, replies);
-            }
-            Body::Size => {
-                self.flush(requests, replies, counts).await;
-                self.tell_size(prefix, replies);
-            }
-            Body::CheckLimit(json) => {
-                let Some(check) = Check::parse(json) else {
-                    return self.refuse(datagram, counts);
-                };
-                self.check(datagram, prefix, check);
-            }
-        }
+        let reply = match body {
+            Body::OverLimit(key) => Reply::Verdict(self.plan(key, None)),
+            Body::Ping => Reply::Pong,
+            Body::Stats(_) => Reply::Stats,
+            Body::Size => Reply::Size,
+            Body::CheckLimit(json) => match Check::parse(json) {
+                Some(check) => self.check(check),
+                None => return self.refuse(datagram, counts),
+            },
+        };
         counts.requests = counts.requests.saturating_add(1);
-        if self.room.asks.asked() >= ASKS_MAX {
-            self.flush(requests, replies, counts).await;
-        }
+        self.wait(datagram, prefix, reply)
     }
 
-    fn refuse(&mut self, datagram: usize, counts: &mut Counts) {
+    fn refuse(&mut self, datagram: usize, counts: &mut Counts) -> Then {
         counts.malformed = counts.malformed.saturating_add(1);
-        self.wait(datagram, &[], Reply::Silence);
+        self.wait(datagram, &[], Reply::Silence)
     }
 
-    fn wait(&mut self, datagram: usize, prefix: &[u8], reply: Reply) {
+    fn wait(&mut self, datagram: usize, prefix: &[u8], reply: Reply) -> Then {
+        // These see what those before them did, and nothing of those behind them.
+        let is_last = matches!(reply, Reply::Stats | Reply::Size);
         self.room.waiting.push(Waiting { datagram, prefix: prefix.len(), reply });
-    }
-
-    fn tell_stats(&self, prefix: &[u8], key: &[u8], replies: &mut Replies) {
-        let fingerprint = self.door.averages.fingerprint(&[key]);
-        let summary = self.door.statistics.summary(fingerprint, self.now);
-        replies.push_with(|out| {
-            out.extend_from_slice(prefix);
-            codec::write_stats(summary.requests, summary.over, summary.last_max_rate, key, out);
-        });
-    }
-
-    fn tell_size(&self, prefix: &[u8], replies: &mut Replies) {
-        let held = self.door.averages.held();
-        replies.push_with(|out| {
-            out.extend_from_slice(prefix);
-            codec::write_size(held.keys, held.bytes, held.bytes_max, out);
-        });
+        if is_last || self.room.asks.asked() >= ASKS_MAX { Then::Flush } else { Then::Nothing }
     }
 
     /// Asks for each key of a check in turn, up to the first that is over its limit.
-    fn check(&mut self, datagram: usize, prefix: &[u8], check: Check) {
+    fn check(&mut self, check: Check) -> Reply {
         let mut behind = None;
         let steps = std::array::from_fn(|place| {
             let key = check.keys.get(place).map(String::as_bytes).unwrap_or_default();
@@ -235,7 +225,7 @@ impl Visit<'_> {
             behind = Some(step);
             step
         });
-        self.wait(datagram, prefix, Reply::Check(Box::new(check), steps));
+        Reply::Check(Box::new((check, steps)))
     }
 
     /// Answers everything that waits.
@@ -243,27 +233,27 @@ impl Visit<'_> {
         let Self { door, room, now, .. } = self;
         let Room { asks, waiting, terms, .. } = &mut **room;
         asks.settle(&door.averages, &door.limiter, &door.statistics, *now).await;
-        for waiting in waiting.drain(..) {
-            let request = requests.get(waiting.datagram).copied().unwrap_or_default();
-            let prefix = request.get(..waiting.prefix).unwrap_or_default();
-            replies.push_with(|out| match waiting.reply {
-                Reply::Silence => {}
-                Reply::Pong => {
-                    out.extend_from_slice(prefix);
-                    out.extend_from_slice(b"pong");
-                }
-                Reply::Verdict(step) => {
-                    let verdict = asks.verdict(step).unwrap_or(DEFAULT_VERDICT);
-                    counts.decided(verdict.over);
-                    out.extend_from_slice(prefix);
-                    terms.write(&verdict, out);
-                }
-                Reply::Check(check, steps) => {
-                    let verdicts: SmallVec<[Verdict; KEYS]> =
-                        steps.into_iter().map_while(|step| asks.verdict(step)).collect();
-                    counts.decided(verdicts.iter().any(|verdict| verdict.over));
-                    out.extend_from_slice(prefix);
-                    check.write(&verdicts, out);
+        for Waiting { datagram, prefix, reply } in waiting.drain(..) {
+            let request = requests.get(datagram).copied().unwrap_or_default();
+            replies.push_with(|out| {
+                push_first(request, prefix, out);
+                match reply {
+                    Reply::Silence => {}
+                    Reply::Pong => out.extend_from_slice(b"pong"),
+                    Reply::Verdict(step) => {
+                        let verdict = asks.verdict(step).unwrap_or(DEFAULT_VERDICT);
+                        counts.decided(verdict.over);
+                        terms.write(&verdict, out);
+                    }
+                    Reply::Check(check) => {
+                        let (check, steps) = *check;
+                        let verdicts: SmallVec<[Verdict; KEYS]> =
+                            steps.into_iter().map_while(|step| asks.verdict(step)).collect();
+                        counts.decided(verdicts.iter().any(|verdict| verdict.over));
+                        check.write(&verdicts, out);
+                    }
+                    Reply::Stats => door.tell_stats(request, *now, out),
+                    Reply::Size => door.tell_size(out),
                 }
             });
         }
@@ -333,5 +323,14 @@ impl Counts {
     fn decided(&mut self, is_over: bool) {
         let count = if is_over { &mut self.denied } else { &mut self.allowed };
         *count = count.saturating_add(1);
+    }
+}
+
+/// Appends the first `count` bytes of a request, of which there are at least as many.
+#[inline]
+fn push_first(request: &[u8], count: usize, out: &mut Vec<u8>) {
+    match request.first_chunk::<16>() {
+        Some(beginning) if count <= beginning.len() => number::push(beginning, count, out),
+        _ => out.extend_from_slice(request.get(..count).unwrap_or_default()),
     }
 }

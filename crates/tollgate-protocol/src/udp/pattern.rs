@@ -313,12 +313,15 @@ impl Places {
     /// The first from `start` on.
     #[inline]
     fn first_from(&self, start: usize) -> Option<usize> {
-        let at = start.div_euclid(WORD);
-        let first = self.words.get(at).map(|word| word & u64::MAX << start.rem_euclid(WORD));
-        let others = self.words.iter().copied().skip(at.saturating_add(1));
-        let mut words = first.into_iter().chain(others).zip(at..);
-        let (word, at) = words.find(|(word, _)| *word != 0)?;
-        Some(at.saturating_mul(WORD).saturating_add(word.trailing_zeros() as usize))
+        let (mut at, mut bit) = (start.div_euclid(WORD), start.rem_euclid(WORD));
+        loop {
+            let rest = self.words.get(at)? >> bit;
+            if rest != 0 {
+                let bit = bit.saturating_add(rest.trailing_zeros() as usize);
+                return Some(at.saturating_mul(WORD).saturating_add(bit));
+            }
+            (at, bit) = (at.saturating_add(1), 0);
+        }
     }
 }
 

@@ -92,19 +92,6 @@ impl Door {
     }
 }
 
-impl Door {
-    fn tell_stats(&self, request: &[u8], now: Moment, out: &mut Vec<u8>) {
-        let Some(Request { body: Body::Stats(key), .. }) = codec::parse(request) else { return };
-        let summary = self.statistics.summary(self.averages.fingerprint(&[key]), now);
-        codec::write_stats(summary.requests, summary.over, summary.last_max_rate, key, out);
-    }
-
-    fn tell_size(&self, out: &mut Vec<u8>) {
-        let held = self.averages.held();
-        codec::write_size(held.keys, held.bytes, held.bytes_max, out);
-    }
-}
-
 impl Live {
     fn new(rules: Rules) -> Self {
         Self { rules, rooms: Mutex::new(Vec::new()) }
@@ -316,6 +303,19 @@ impl Visit<'_> {
                 asks.ask_named(&self.door.limiter, limit, id)
             }
         }
+    }
+}
+
+impl Door {
+    fn tell_stats(&self, request: &[u8], now: Moment, out: &mut Vec<u8>) {
+        let Some(Request { body: Body::Stats(key), .. }) = codec::parse(request) else { return };
+        let summary = self.statistics.summary(self.averages.fingerprint(&[key]), now);
+        codec::write_stats(summary.requests, summary.over, summary.last_max_rate, key, out);
+    }
+
+    fn tell_size(&self, out: &mut Vec<u8>) {
+        let held = self.averages.held();
+        codec::write_size(held.keys, held.bytes, held.bytes_max, out);
     }
 }
 

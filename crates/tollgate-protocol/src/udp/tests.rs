@@ -161,7 +161,8 @@ fn the_table_finds_what_each_expression_finds_alone() {
         plain.search(&key, &mut plainly);
         assert!(plainly.found_from(0).eq(expected.iter().copied()), "{key:?}");
         let start = random.index(TEXTS.len());
-        assert!(quickly.found_from(start).all(|place| place >= start));
+        let behind = expected.iter().copied().filter(|place| *place >= start);
+        assert!(quickly.found_from(start).eq(behind), "{key:?} from {start}");
     }
 }
 

@@ -5,9 +5,9 @@
 //! once is kept with its connection, and until it is taken nothing more is read. So an idle
 //! connection costs next to nothing, and one that does not read costs its bound.
 //!
-//! Answers are written when all connections that had something to read had their turn. A client that
-//! sleeps is woken by the first answer, which takes longer than writing it, and then finds the others
-//! too.
+//! A client that sleeps is woken by the first answer, which takes longer than writing it. So where
+//! buckets are in memory, short answers are held back until all connections that had something to
+//! read had their turn: who is woken finds the others too.
 
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
@@ -338,6 +338,7 @@ impl<D: StreamDoor> Worker<D> {
             return None;
         }
         let mut held = self.spares.borrow_mut().pop().unwrap_or_default();
+        held.reserve_exact(output.len());
         held.extend_from_slice(&output);
         Some(held)
     }
@@ -350,7 +351,7 @@ impl<D: StreamDoor> Worker<D> {
         }
     }
 
-    /// The same where buckets are elsewhere, up to what the client does not take at once, which is
+    /// A turn where buckets are elsewhere, up to what the client does not take at once, which is
     /// returned. Others of this worker have their turn meanwhile, so it has buffers of its own.
     async fn turn_elsewhere(
         &self,
@@ -513,8 +514,8 @@ fn clear_readiness(stream: &TcpStream) {
         .try_io(Interest::READABLE, || Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock)));
 }
 
-/// Waits until all tasks that are ready have had their turn. Unlike tokio's `yield_now` it does not look
-/// for others at the system.
+/// Waits until all tasks that are ready have had their turn. Unlike tokio's `yield_now` it does not ask
+/// the system each time who else is.
 async fn behind_the_others() {
     let mut is_behind = false;
     poll_fn(|context| {

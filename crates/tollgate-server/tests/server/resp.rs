@@ -1,6 +1,7 @@
 //! The RESP door, asked by real clients of Redis.
 
 use std::io::Write as _;
+use std::num::NonZero;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -211,6 +212,28 @@ fn an_open_address_needs_a_list_or_tokens() {
 
 /// Small requests with large replies, from a client that reads late: what waits for it is bounded,
 /// and nothing is lost.
+/// Short answers are held back until the others were read, long ones are not.
+#[test]
+fn clients_that_ask_at_the_same_time_get_their_own_answers() {
+    const CLIENTS: usize = 40;
+    let folder = Folder::new();
+    let server = serve(&folder, |settings| settings.workers = Some(NonZero::<usize>::MIN));
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| Stream::connect(&server, "resp")).collect();
+    for round in 1..=10 {
+        let asked =
+            |client: usize| (format!("{client:02}-{round:02}"), client * client * round / 4 + 1);
+        for (number, client) in clients.iter_mut().enumerate() {
+            let (name, times) = asked(number);
+            client.send(format!("ECHO {name}\n").repeat(times).as_bytes());
+        }
+        for (number, client) in clients.iter_mut().enumerate() {
+            let (name, times) = asked(number);
+            let expected = format!("$5\r\n{name}\r\n").repeat(times);
+            assert_eq!(String::from_utf8(client.read(expected.len())).unwrap(), expected);
+        }
+    }
+}
+
 #[test]
 fn much_to_reply_waits_for_its_client() {
     const REQUESTS: usize = 20_000;

@@ -21,6 +21,8 @@ const CAPACITY_MIN: usize = 64;
 const TAIL_SLOTS: usize = 128;
 /// The smallest region there is, in slots.
 pub(super) const SLOTS_MIN: usize = 4 * TAIL_SLOTS;
+/// Of so many parts of the capacity a table takes one more when it grows.
+const GROWTH: usize = 32;
 /// How many slots, from its home on, are looked at at once for a key. Most keys are in one of them.
 const NEAR_SLOTS: usize = 4;
 /// How many neighbours are looked at for one that may be forgotten.
@@ -223,7 +225,8 @@ impl<A: Algorithm> Region<A> {
     /// Makes room for `keys` keys at once, as long as there are none.
     pub(super) fn expect(&mut self, keys: usize) {
         if self.len == 0 {
-            let capacity = keys.saturating_add(keys / 11 * 5);
+            // A little more than there must be: not all shards get as many.
+            let capacity = keys.saturating_add(keys / 2);
             self.capacity = capacity.clamp(CAPACITY_MIN, self.capacity_max);
         }
     }
@@ -285,8 +288,9 @@ impl<A: Algorithm> Region<A> {
     /// Forgets what may be forgotten for free and, if that is not enough, takes more memory.
     fn grow(&mut self, book: &A::Book, now: Moment) {
         let live = self.slots().filter(|&slot| !A::is_idle(book, &self.cell(slot), now)).count();
-        let is_enough = live <= self.capacity - self.capacity / 3;
-        let more = (self.capacity / 32).max(CAPACITY_MIN);
+        // Else it would be done again too soon.
+        let is_enough = live <= self.capacity / 8 * 5;
+        let more = (self.capacity / GROWTH).max(CAPACITY_MIN);
         let capacity = if is_enough { self.capacity } else { self.capacity + more };
         let capacity = capacity.min(self.capacity_max);
         let (old_end, new_end) = (self.end(), end(capacity));
@@ -436,7 +440,7 @@ const fn end(capacity: usize) -> usize {
 
 /// How many keys a table of this capacity holds before it grows.
 const fn load_max(capacity: usize) -> usize {
-    capacity - capacity / 10 * 3
+    capacity * 7 / 10
 }
 
 #[cfg(test)]

@@ -101,7 +101,28 @@ fn most_keys_are_near_their_homes() {
         region.insert(&(), key, cell(1, u64::MAX), NOW);
     }
     let near = region.cells().filter(|&(key, _)| region.slot_near_home(key).is_some()).count();
-    assert!(near * 10 >= region.len() * 8, "{near} of {}", region.len());
+    assert!(near * 10 >= region.len() * 9, "{near} of {}", region.len());
+}
+
+#[test]
+fn as_many_as_were_expected_find_room_without_growing() {
+    for keys in 1..1_000 {
+        let mut region = region(SLOTS_MIN * 4);
+        region.expect(keys);
+        assert!(region.fits(keys));
+        let capacity = region.capacity();
+        let mut random = Random::new(keys as u64);
+        for _ in 0..keys {
+            let key = u128::from(random.bits()) << 64 | 1;
+            assert!(region.make_room(&(), key, NOW));
+            region.insert(&(), key, cell(1, u64::MAX), NOW);
+        }
+        assert_eq!((region.len(), region.capacity()), (keys, capacity));
+        check(&region);
+    }
+    let region = region(SLOTS_MIN * 4);
+    let most = load_max(region.capacity_max());
+    assert!(region.fits(most) && !region.fits(most + 1));
 }
 
 #[test]

@@ -287,27 +287,33 @@ impl<A: Algorithm> Region<A> {
 
     /// Forgets what may be forgotten for free and, if that is not enough, takes more memory.
     fn grow(&mut self, book: &A::Book, now: Moment) {
-        let live = self.slots().filter(|&slot| !A::is_idle(book, &self.cell(slot), now)).count();
-        // Else it would be done again too soon.
-        let is_enough = live <= self.capacity / 8 * 5;
         let more = (self.capacity / GROWTH).max(CAPACITY_MIN);
-        let capacity = if is_enough { self.capacity } else { self.capacity + more };
-        let capacity = capacity.min(self.capacity_max);
-        let (old_end, new_end) = (self.end(), end(capacity));
-        let mut write = new_end;
-        for read in (0..old_end).rev() {
-            if self.key(read) != NO_KEY {
-                if !A::is_idle(book, &self.cell(read), now) {
-                    write -= 1;
-                    self.copy_slot(read, write);
-                }
-                if read != write {
-                    self.set_key(read, NO_KEY);
-                }
+        let grown = (self.capacity + more).min(self.capacity_max);
+        let packed = self.pack(book, end(grown), now);
+        // With less room it would be done again too soon.
+        let is_enough = packed.len() <= self.capacity / 8 * 5;
+        if !is_enough {
+            self.capacity = grown;
+        }
+        self.spread(packed);
+    }
+
+    /// Moves keys, without those that may be forgotten for free, back to the slots before `end`.
+    fn pack(&mut self, book: &A::Book, end: usize, now: Moment) -> Range<usize> {
+        let mut write = end;
+        for read in (0..self.end()).rev() {
+            if self.key(read) == NO_KEY {
+                continue;
+            }
+            if !A::is_idle(book, &self.cell(read), now) {
+                write -= 1;
+                self.copy_slot(read, write);
+            }
+            if read != write {
+                self.set_key(read, NO_KEY);
             }
         }
-        self.capacity = capacity;
-        self.spread(write..new_end);
+        write..end
     }
 
     /// Moves keys, packed at the end, forward to their homes or the next slot behind.

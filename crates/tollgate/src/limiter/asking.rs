@@ -9,7 +9,6 @@ use crate::Moment;
 use crate::algorithm::book::Action;
 use crate::limits::resolver::{Resolver, Unresolved};
 use crate::limits::{IdBuffer, Limit, NamedLimit};
-use crate::store::Store as _;
 
 /// A limiter and its limits, as of one moment: what is decided and what is told of it are by the
 /// same ones. A reload waits for whoever holds it, so it is for what is asked now, not for keeping.
@@ -55,7 +54,7 @@ impl Asking<'_> {
         let Self { limiter, resolver } = self;
         let store = &limiter.core.store;
         batch.resolve(resolver, asks, action, |place, bucket| store.expect(place, bucket));
-        store.decide(&batch.questions, &mut batch.outcomes, now);
+        store.decide_expected(&batch.questions, &mut batch.outcomes, now);
         batch.blame_costs(resolver, asks);
         if let Some(witness) = &limiter.witness {
             witness.decided(&Decided::new(resolver, asks, &batch.questions, &batch.outcomes));

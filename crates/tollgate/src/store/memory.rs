@@ -210,12 +210,42 @@ impl<A: Algorithm> MemoryStore<A> {
         self.touch(question.bucket.upper(), LINES_BEHIND);
     }
 
-    /// Asks for the memory of a bucket that will be asked for as one of a batch, at this place in it.
-    /// For the first of them [`Store::decide`] would have to wait; asking for all takes longer.
+    /// Asks for the memory of a bucket that will be asked for as one of a batch, at this place in it,
+    /// if it is one of the first: for these there would be nothing to do meanwhile.
     #[inline]
     pub(crate) fn expect(&self, place: usize, bucket: Fingerprint) {
         if place < AHEAD {
             self.touch(bucket.upper(), BATCH_LINES_BEHIND);
+        }
+    }
+
+    /// [`Store::decide`] for a batch whose buckets were [expected](Self::expect).
+    pub(crate) fn decide_expected(
+        &self,
+        questions: &[Question<A>],
+        outcomes: &mut [A::Outcome],
+        now: Moment,
+    ) {
+        debug_assert_eq!(questions.len(), outcomes.len());
+        let touch =
+            |question: &Question<A>| self.touch(question.bucket.upper(), BATCH_LINES_BEHIND);
+        let mut place = 0;
+        while let (Some(question), Some(outcome)) = (questions.get(place), outcomes.get_mut(place))
+        {
+            let mut next = place + 1;
+            if let Some(ahead) = questions.get(place + AHEAD) {
+                touch(ahead);
+            }
+            if questions.get(next).is_some_and(|next| next.joined) {
+                next += questions[next..].iter().take_while(|question| question.joined).count();
+                let ahead = questions.iter().take(next + AHEAD).skip(place + 1 + AHEAD);
+                ahead.for_each(touch);
+                self.transact(&questions[place..next], &mut outcomes[place..next], now);
+            } else {
+                let inside = self.shard_of(question.bucket).0.lock();
+                *outcome = self.answer(inside, question, now, Region::slot_soon, identity);
+            }
+            place = next;
         }
     }
 
@@ -334,28 +364,9 @@ impl<A: Algorithm> MemoryStore<A> {
 
 impl<A: Algorithm> Store<A> for MemoryStore<A> {
     fn decide(&self, questions: &[Question<A>], outcomes: &mut [A::Outcome], now: Moment) {
-        debug_assert_eq!(questions.len(), outcomes.len());
-        let touch =
-            |question: &Question<A>| self.touch(question.bucket.upper(), BATCH_LINES_BEHIND);
-        questions.iter().take(AHEAD).for_each(touch);
-        let mut place = 0;
-        while let (Some(question), Some(outcome)) = (questions.get(place), outcomes.get_mut(place))
-        {
-            let mut next = place + 1;
-            if let Some(ahead) = questions.get(place + AHEAD) {
-                touch(ahead);
-            }
-            if questions.get(next).is_some_and(|next| next.joined) {
-                next += questions[next..].iter().take_while(|question| question.joined).count();
-                let ahead = questions.iter().take(next + AHEAD).skip(place + 1 + AHEAD);
-                ahead.for_each(touch);
-                self.transact(&questions[place..next], &mut outcomes[place..next], now);
-            } else {
-                let inside = self.shard_of(question.bucket).0.lock();
-                *outcome = self.answer(inside, question, now, Region::slot_soon, identity);
-            }
-            place = next;
-        }
+        let first = questions.iter().take(AHEAD).enumerate();
+        first.for_each(|(place, question)| self.expect(place, question.bucket));
+        self.decide_expected(questions, outcomes, now);
     }
 
     fn install(&self, book: &Arc<A::Book>) {

@@ -3,10 +3,10 @@
 //! Slots are sorted by key, with gaps. A key's home is `key * capacity / 2^128`, so homes are
 //! sorted as keys are; a key that finds its home taken stands in the next free slot behind, and
 //! whoever is passed by a smaller key moves up. A search starts at the home and ends at the first
-//! larger key or gap. Because order does not depend on capacity, the table grows in place, by a part
-//! in 32 at a time, in one pass over memory that was reserved at the start: nothing is allocated,
-//! ever, and once there are many keys between 68 % and 70 % of the slots are taken: as few as memory
-//! allows, because every slot that a search passes may be in another cache line.
+//! larger key or gap. Because order does not depend on capacity, the table grows in place, by a
+//! sixteenth at a time, in one pass over memory that was reserved at the start: nothing is
+//! allocated, ever, and once there are many keys between 70 % and 75 % of the slots are taken: as
+//! few as memory allows, because every slot that a search passes may be in another cache line.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ const TAIL_SLOTS: usize = 128;
 /// The smallest region there is, in slots.
 pub(super) const SLOTS_MIN: usize = 4 * TAIL_SLOTS;
 /// Of so many parts of the capacity a table takes one more when it grows.
-const GROWTH: usize = 32;
+const GROWTH: usize = 16;
 /// How many slots, from its home on, are looked at at once for a key. Most keys are in one of them.
 const NEAR_SLOTS: usize = 4;
 /// How many neighbours are looked at for one that may be forgotten.
@@ -226,7 +226,7 @@ impl<A: Algorithm> Region<A> {
     pub(super) fn expect(&mut self, keys: usize) {
         if self.len == 0 {
             // A little more than there must be: not all shards get as many.
-            let capacity = keys.saturating_add(keys / 2);
+            let capacity = keys.saturating_add(keys / 7 * 3);
             self.capacity = capacity.clamp(CAPACITY_MIN, self.capacity_max);
         }
     }
@@ -291,7 +291,7 @@ impl<A: Algorithm> Region<A> {
         let grown = (self.capacity + more).min(self.capacity_max);
         let packed = self.pack(book, end(grown), now);
         // With less room it would be done again too soon.
-        let is_enough = packed.len() <= self.capacity / 8 * 5;
+        let is_enough = packed.len() <= self.capacity / 3 * 2;
         if !is_enough {
             self.capacity = grown;
         }
@@ -446,7 +446,7 @@ const fn end(capacity: usize) -> usize {
 
 /// How many keys a table of this capacity holds before it grows.
 const fn load_max(capacity: usize) -> usize {
-    capacity * 7 / 10
+    capacity * 3 / 4
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod accept;
 mod admission;
 pub mod batch;
 mod datagram;
+mod held;
 mod listen;
 mod request_log;
 mod stream;

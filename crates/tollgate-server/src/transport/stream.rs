@@ -4,10 +4,6 @@
 //! buffers of the worker, which all its connections share; only what a client does not take at
 //! once is kept with its connection, and until it is taken nothing more is read. So an idle
 //! connection costs next to nothing, and one that does not read costs its bound.
-//!
-//! A client that sleeps is woken by the first answer, which takes longer than writing it. So where
-//! buckets are in memory, short answers are held back until all connections that had something to
-//! read had their turn: who is woken finds the others too.
 
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
@@ -29,6 +25,7 @@ use tollgate_protocol::{Counts, Flow, StreamDoor};
 
 use super::Street;
 use super::accept::{Entrance, Guest};
+use super::held::{Spares, behind_the_others};
 use crate::bell::Bell;
 use crate::polling::Lookout;
 use crate::settings::StreamSettings;
@@ -37,11 +34,6 @@ use crate::settings::StreamSettings;
 const READ_BYTES_MAX: usize = 64 << 10;
 /// The same where buckets are elsewhere: every connection that waits for them holds what it read.
 const WAITING_READ_BYTES_MAX: usize = 4 << 10;
-/// Longer answers than this are written at once: waking the client is little beside them, and many
-/// connections may hold theirs back.
-const HELD_BYTES_MAX: usize = 16 << 10;
-/// How many buffers for them a worker keeps.
-const SPARES_MAX: usize = 256;
 /// How many connections of a worker hold what they read at a time, where buckets are elsewhere.
 const WAITING_MAX: usize = 8192;
 /// How many bytes of requests a worker has under way at a time, where buckets are elsewhere. An ask
@@ -81,8 +73,7 @@ struct Worker<D> {
     street: Street,
     input: RefCell<Vec<u8>>,
     output: RefCell<Vec<u8>>,
-    /// Empty buffers for answers that are held back.
-    spares: RefCell<Vec<Vec<u8>>>,
+    spares: Spares,
     /// For those whose buckets are elsewhere: how many may read, and how many bytes of what they
     /// read may be under way.
     turns: Semaphore,
@@ -102,7 +93,7 @@ impl<D: StreamDoor> Streams<D> {
             street: street.clone(),
             input: RefCell::new(vec![0; read_bytes.min(most)]),
             output: RefCell::default(),
-            spares: RefCell::default(),
+            spares: Spares::default(),
             turns: Semaphore::new(WAITING_MAX),
             underway: Semaphore::new(UNDERWAY_REQUEST_BYTES_MAX),
         });
@@ -316,11 +307,12 @@ impl<D: StreamDoor> Worker<D> {
         let Some(went) = went else { return Ok(None) };
         // Whoever has its answer and looks at the counters finds it there.
         guest.counters().add(&counts);
-        let rest = match self.hold_back() {
+        let held = self.spares.hold(&self.output.borrow());
+        let rest = match held {
             Some(held) => {
                 behind_the_others().await;
                 let rest = write_now(stream, &held)?;
-                self.put_back(held);
+                self.spares.put_back(held);
                 rest
             }
             None => write_now(stream, &self.output.borrow())?,
@@ -329,26 +321,6 @@ impl<D: StreamDoor> Worker<D> {
         guest.counters().took(self.street.time.now().since(now), counts.requests);
         self.write_rest(stream, rest).await?;
         Ok(Some(went))
-    }
-
-    /// The answers in a buffer of their own, if they may wait.
-    fn hold_back(&self) -> Option<Vec<u8>> {
-        let output = self.output.borrow();
-        if !(1..=HELD_BYTES_MAX).contains(&output.len()) {
-            return None;
-        }
-        let mut held = self.spares.borrow_mut().pop().unwrap_or_default();
-        held.reserve_exact(output.len());
-        held.extend_from_slice(&output);
-        Some(held)
-    }
-
-    fn put_back(&self, mut held: Vec<u8>) {
-        let mut spares = self.spares.borrow_mut();
-        if spares.len() < SPARES_MAX {
-            held.clear();
-            spares.push(held);
-        }
     }
 
     /// A turn where buckets are elsewhere, up to what the client does not take at once, which is
@@ -514,21 +486,6 @@ fn clear_readiness(stream: &TcpStream) {
         .try_io(Interest::READABLE, || Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock)));
 }
 
-/// Waits until all tasks that are ready have had their turn. Unlike tokio's `yield_now` it does not ask
-/// the system each time who else is.
-async fn behind_the_others() {
-    let mut is_behind = false;
-    poll_fn(|context| {
-        if is_behind {
-            return Poll::Ready(());
-        }
-        is_behind = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
 /// Writes what the client takes at once; returns the rest.
 fn write_now(stream: &TcpStream, output: &[u8]) -> Result<Rest, Ended> {
     if output.is_empty() {
@@ -539,30 +496,5 @@ fn write_now(stream: &TcpStream, output: &[u8]) -> Result<Rest, Ended> {
         Ok(written) => Ok(Some(output[written..].to_vec())),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Some(output.to_vec())),
         Err(_) => Err(Ended::Gone),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::task::LocalSet;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn whoever_goes_behind_the_others_is_before_nobody_who_is_ready() {
-        let order = Rc::new(RefCell::new(Vec::new()));
-        let tasks = LocalSet::new();
-        for name in ["ada", "ben", "cleo"] {
-            let order = Rc::clone(&order);
-            tasks.spawn_local(async move {
-                order.borrow_mut().push(("reads", name));
-                behind_the_others().await;
-                order.borrow_mut().push(("writes", name));
-            });
-        }
-        tasks.await;
-        let (reads, writes) = (["reads"; 3], ["writes"; 3]);
-        let expected = reads.into_iter().chain(writes).zip(["ada", "ben", "cleo"].repeat(2));
-        assert_eq!(*order.borrow(), expected.collect::<Vec<_>>());
     }
 }

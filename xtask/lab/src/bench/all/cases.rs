@@ -101,8 +101,14 @@ fn udp(keys: Keys) -> Group {
         contenders: vec![
             ask("udp", Kind::Tollgate, keys.usual, &shape).named("tollgate"),
             echo(Kind::EchoUdp, &shape).named("bare recvmmsg/sendmmsg"),
+            redis(keys.usual, &shape).named("redis EVALSHA GCRA"),
+            throttlecrab(keys.usual, &shape).named("throttlecrab"),
         ],
-        comparisons: vec![compare("tollgate", "bare recvmmsg/sendmmsg", Rate, AtLeast(0.9))],
+        comparisons: vec![
+            compare("tollgate", "bare recvmmsg/sendmmsg", Rate, AtLeast(0.9)),
+            compare("tollgate", "redis EVALSHA GCRA", Rate, Any),
+            compare("tollgate", "throttlecrab", Rate, Any),
+        ],
     }
 }
 
@@ -155,20 +161,14 @@ fn shallow(door: &'static str, keys: Keys) -> Group {
 /// The client is busier than our server here, so it is the server's processor time that counts.
 fn deep(door: &'static str, keys: Keys) -> Group {
     let shape = ["--connections", "50", "--depth", "100"];
-    let (redis, crab) =
-        (keyed("user"), format!("THROTTLE user{{key}} {BURST} {COUNT} {PERIOD_SECS}"));
-    let (burst, count, period) = (BURST.to_string(), COUNT.to_string(), format!("{PERIOD_SECS}s"));
-    let script = ["--command", "evalsha", "--key", &redis, "--burst", &burst, "--count", &count];
-    let script = [&script[..], &["--period", &period], &shape].concat();
-    let crab = [&["--command", crab.as_str(), "--denied", "0"][..], &shape].concat();
     Group {
         door,
         load: "50 connections, depth 100".into(),
         contenders: vec![
             ask(door, Kind::Tollgate, keys.usual, &shape).named("tollgate"),
             echo(bare(door), &shape).named("bare tokio echo"),
-            words("resp", Kind::Redis, keys.usual, &script).named("redis EVALSHA GCRA"),
-            words("resp", Kind::Throttlecrab, keys.usual, &crab).named("throttlecrab"),
+            redis(keys.usual, &shape).named("redis EVALSHA GCRA"),
+            throttlecrab(keys.usual, &shape).named("throttlecrab"),
         ],
         comparisons: vec![
             compare("tollgate", "bare tokio echo", Cpu, AtMost(2.0)),
@@ -239,12 +239,20 @@ fn http(keys: Keys) -> Group {
             ask("http", Kind::EchoHttp, keys.usual, &one).named("bare hyper, depth 1"),
             ask("http", Kind::Tollgate, keys.usual, &many).named("depth 16"),
             ask("http", Kind::EchoHttp, keys.usual, &many).named("bare hyper, depth 16"),
+            redis(keys.usual, &one).named("redis EVALSHA GCRA, depth 1"),
+            redis(keys.usual, &many).named("redis EVALSHA GCRA, depth 16"),
+            throttlecrab(keys.usual, &one).named("throttlecrab, depth 1"),
+            throttlecrab(keys.usual, &many).named("throttlecrab, depth 16"),
         ],
         comparisons: vec![
             compare("depth 1", "bare hyper, depth 1", Rate, AtLeast(0.8)),
             compare("depth 16", "bare hyper, depth 16", Rate, AtLeast(0.8)),
             // One that stalled would be slower.
             compare("depth 16", "depth 1", Rate, AtLeast(1.0)),
+            compare("depth 1", "redis EVALSHA GCRA, depth 1", Rate, Any),
+            compare("depth 16", "redis EVALSHA GCRA, depth 16", Rate, Any),
+            compare("depth 1", "throttlecrab, depth 1", Rate, Any),
+            compare("depth 16", "throttlecrab, depth 16", Rate, Any),
         ],
     }
 }
@@ -313,6 +321,21 @@ fn ask_of(limit: &str, door: &'static str, kind: Kind, keys: u64, shape: &[&str]
     words(door, kind, keys, &[what, shape].concat())
 }
 
+/// Redis with the script, by its own protocol whatever the door.
+fn redis(keys: u64, shape: &[&str]) -> Contender {
+    let (key, burst, count) = (keyed("user"), BURST.to_string(), COUNT.to_string());
+    let period = format!("{PERIOD_SECS}s");
+    let script = ["--command", "evalsha", "--key", &key, "--burst", &burst, "--count", &count];
+    words("resp", Kind::Redis, keys, &[&script[..], &["--period", &period], shape].concat())
+}
+
+/// throttlecrab, by the same protocol.
+fn throttlecrab(keys: u64, shape: &[&str]) -> Contender {
+    let command = format!("THROTTLE user{{key}} {BURST} {COUNT} {PERIOD_SECS}");
+    let command = ["--command", &command, "--denied", "0"];
+    words("resp", Kind::Throttlecrab, keys, &[&command[..], shape].concat())
+}
+
 fn keyed(before: &str) -> String {
     format!("{before}{{key}}")
 }
@@ -347,6 +370,8 @@ impl Contender {
                 // All that name a limit share its buckets.
                 _ => ask("bucket", self.kind, *keys, &deep),
             },
+            (Load::Bench { keys, .. }, Kind::Redis) => redis(*keys, &deep),
+            (Load::Bench { keys, .. }, Kind::Throttlecrab) => throttlecrab(*keys, &deep),
             (Load::Bench { door, keys, words }, kind) => {
                 let load = Load::Bench { door, keys: *keys, words: words.clone() };
                 Self { name: "", kind, load }

@@ -154,7 +154,7 @@ fn programs(args: &Args, folder: &Path) -> Result<Programs, Failure> {
         return Err(format!("{words}: `cargo xtask bench all` builds it").into());
     }
     let target = lab.parent().and_then(Path::parent).unwrap_or(folder).to_owned();
-    let is_asked = ["bucket", "throttr", "resp"].into_iter().any(|door| args.wants(door));
+    let is_asked = DOORS.into_iter().any(|door| args.wants(door));
     let throttlecrab =
         if is_asked { peers::throttlecrab(&target) } else { Err("nobody asks it".into()) };
     Ok(Programs { tollgate, lab, folder: folder.to_owned(), throttlecrab })

@@ -154,7 +154,7 @@ mod tests {
         assert!(markdown.contains("| 1,800,000 | 278 ns | 0.56 us |"), "{markdown}");
         assert!(markdown.contains("| 2,000,000 | 250 ns | 0.50 us |"), "{markdown}");
         assert!(markdown.contains("per second: 0.90 (0.90 to 0.90) | at least 0.9 | ok |"));
-        assert_eq!(text(&rows).lines().count(), 2);
+        assert_eq!(text(&rows).lines().count(), 1 + group.comparisons.len());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tollgate::limits::Faults;
 use tollgate_server::moving::MoveError;
 use tollgate_server::settings::ValueError;
-use tollgate_server::{LoadError, RunError, StartError, StatsError, with_causes};
+use tollgate_server::{LoadError, ReadError, RunError, StartError, StatsError, with_causes};
 
 use crate::bench::BenchError;
 use crate::client::Failure;
@@ -39,7 +39,7 @@ impl From<Exit> for ExitCode {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
-    Read(#[from] tollgate_server::ReadError),
+    Read(ReadError),
     #[error("{faults}")]
     Faults { faults: Faults, is_old: bool },
     #[error(transparent)]
@@ -82,6 +82,16 @@ pub(crate) enum Error {
     Input(#[source] io::Error),
     #[error("writing to standard output")]
     Output(#[source] io::Error),
+}
+
+/// A file that is no text has a fault, like one whose text is wrong.
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::NotText(faults) => Self::Faults { faults, is_old: false },
+            error @ ReadError::Io { .. } => Self::Read(error),
+        }
+    }
 }
 
 impl Error {

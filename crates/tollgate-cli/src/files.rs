@@ -32,9 +32,12 @@ impl Files {
 
     fn read_as(&self, what: [&'static str; 2], is_old: bool) -> Result<Texts, Error> {
         let [limits, overrides] = what;
-        let limits = Text::read(limits, &self.limits)?;
-        let overrides =
-            self.overrides.as_ref().map(|path| Text::read(overrides, path)).transpose()?;
+        let read = |what, path| match Text::read(what, path).map_err(Error::from) {
+            Err(Error::Faults { faults, .. }) => Err(Error::Faults { faults, is_old }),
+            read => read,
+        };
+        let limits = read(limits, &self.limits)?;
+        let overrides = self.overrides.as_ref().map(|path| read(overrides, path)).transpose()?;
         Ok(Texts { limits, overrides, is_old })
     }
 }

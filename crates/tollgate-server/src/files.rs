@@ -4,8 +4,10 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 
 use tollgate::Limits;
+use tollgate::limits::document::{Report, Span};
 use tollgate::limits::{FILE_BYTES_MAX, Faults, NamedLimit, Origin, Source};
 use tollgate_protocol::{bucket, udp};
 use tollgate_redis::TooSlow;
@@ -29,8 +31,8 @@ pub struct Text {
 pub enum ReadError {
     #[error("reading the {what} from {}", path.display())]
     Io { what: &'static str, path: PathBuf, source: io::Error },
-    #[error("reading the {what} from {}: byte {at} is not UTF-8; save the file as UTF-8", path.display())]
-    NotText { what: &'static str, path: PathBuf, at: usize },
+    #[error(transparent)]
+    NotText(Faults),
 }
 
 impl Text {
@@ -42,12 +44,9 @@ impl Text {
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(failed)?;
         file.take(bytes_max).read_to_end(&mut bytes).map_err(failed)?;
-        let text = String::from_utf8(bytes).map_err(|error| ReadError::NotText {
-            what,
-            path: path.to_owned(),
-            at: error.utf8_error().valid_up_to(),
-        })?;
-        Ok(Self { name: path.display().to_string(), text })
+        let name = path.display().to_string();
+        let text = String::from_utf8(bytes).map_err(|error| not_text(&name, &error))?;
+        Ok(Self { name, text })
     }
 
     /// The text of a file, or one that comes with the program.
@@ -70,6 +69,25 @@ impl Text {
     /// The text with its name.
     pub fn source(&self) -> Source<'_> {
         Source { name: &self.name, text: &self.text }
+    }
+}
+
+/// The fault of a file that is no text, at the first byte that is none.
+fn not_text(name: &str, error: &FromUtf8Error) -> ReadError {
+    let (at, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
+    let before = String::from_utf8_lossy(bytes.get(..at).unwrap_or_default());
+    let last = before.rsplit('\n').next().unwrap_or_default();
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).saturating_add(1);
+    let line = count(before.matches('\n').count());
+    let span = Span { line, column: count(last.chars().count()), length: 1 };
+    let text = String::from_utf8_lossy(bytes);
+    let mut report = Report::new(&Source { name, text: &text });
+    // It is not known what this line is; in some files it has a secret in it.
+    report.hide(span);
+    report.fault(span, format!("byte {at} is not UTF-8"), "save the file as UTF-8");
+    match Faults::check(std::iter::once(report)) {
+        Err(faults) => ReadError::NotText(faults),
+        Ok(()) => unreachable!("there is one"),
     }
 }
 

@@ -239,3 +239,19 @@ fn a_change_is_one_line_whatever_the_id() {
         ["Mine:a\\nb: override added, 1 per 1s becomes 2 per 1s"]
     );
 }
+
+#[test]
+fn anchors_and_tags_are_told_where_they_stand() {
+    let limit = "{burst: 1, count: 1, period: 1s}";
+    let block = "\n\n  # a & b! c\n  burst: 1\n  count: 1\n  period: 1s\n";
+    for (text, place) in [
+        (format!("A: &x {limit}\n"), "1:4: an anchor"),
+        (format!("&x A: {limit}\n"), "1:1: an anchor"),
+        (format!("B: {limit}\nA: &x  # why?{block}"), "2:4: an anchor"),
+        (format!("A: !!map{block}"), "1:4: a tag"),
+        (format!("A: !map {limit}\n"), "1:4: a tag"),
+    ] {
+        let faults = parse(&text, None).unwrap_err();
+        assert!(faults.starts_with(&format!("limits.yaml:{place}")), "{text}{faults}");
+    }
+}

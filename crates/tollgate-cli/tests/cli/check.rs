@@ -100,7 +100,13 @@ fn a_file_that_is_not_text_is_refused() {
     std::fs::write(&path, b"# caf\xe9\nA: {burst: 1, count: 1, period: 1s}").unwrap();
     let ran = run(&["check", "--limits", &path]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.contains("byte 5 is not UTF-8"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("check-latin1.yaml:1:6: byte 5 is not UTF-8"), "{}", ran.stderr);
+    // What is no text is not shown: it may be a secret.
+    assert!(ran.stderr.contains("1 | (not shown)"), "{}", ran.stderr);
+    let ran = run(&["check", "--limits", &path, "--format", "json"]);
+    assert_eq!(ran.code, Some(2));
+    let faults = ran.json().remove(0)["faults"].clone();
+    assert_eq!((&faults[0]["line"], &faults[0]["column"]), (&1.into(), &6.into()), "{faults}");
 }
 
 #[test]

@@ -183,6 +183,36 @@ impl<'a> Report<'a> {
         text.chars().all(|c| written.next() == Some(c))
     }
 
+    /// Where the last `mark` stands before `span`, on its line or with nothing but blanks and comments
+    /// between; `span` itself if there is none.
+    pub fn mark_before(&self, span: Span, mark: char) -> Span {
+        // What is not told need not be found: it takes a walk through the text.
+        if self.faults.len() == FAULTS_MAX {
+            return span;
+        }
+        let mut lines = Lines { rest: Some(self.text), line: "", number: 0 };
+        let mut above = (span.line, "");
+        for number in 1..span.line {
+            lines.advance_to(number);
+            let line = without_comment(lines.line);
+            if !line.trim().is_empty() {
+                above = (number, line);
+            }
+        }
+        lines.advance_to(span.line);
+        let column = usize::try_from(span.column).unwrap_or(usize::MAX).saturating_sub(1);
+        let end = lines.line.char_indices().nth(column).map_or(lines.line.len(), |(end, _)| end);
+        let beside = lines.line.get(..end).unwrap_or_default();
+        let (line, text) = if beside.trim().is_empty() { above } else { (span.line, beside) };
+        let Some((before, marked)) = text.rsplit_once(mark) else { return span };
+        // Some tags begin with two.
+        let before = before.trim_end_matches(mark);
+        let count = |text: &str| u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+        let word = marked.split(char::is_whitespace).next().unwrap_or_default();
+        let [column, length] = [before, word].map(|text| count(text).saturating_add(1));
+        Span { line, column, length }
+    }
+
     /// The faults from top to bottom, each with the line it is about.
     fn finish(mut self) -> Vec<Fault> {
         self.faults.sort_by_key(|fault| (fault.line, fault.column));
@@ -197,6 +227,14 @@ impl<'a> Report<'a> {
         }
         self.faults
     }
+}
+
+/// A comment begins a line, or behind a blank.
+fn without_comment(line: &str) -> &str {
+    let is_begun = |at: usize| line.get(..at).is_some_and(|it| it.trim_end().len() < it.len());
+    let mut hashes = line.match_indices('#').map(|(at, _)| at);
+    let begin = hashes.find(|&at| at == 0 || is_begun(at));
+    begin.and_then(|at| line.get(..at)).unwrap_or(line)
 }
 
 /// Walks down the lines of a text. A line ends as YAML says: with LF, CR or both.

@@ -110,10 +110,12 @@ impl<'a, 'r, 's, T: FnMut(&Entry<'a>, &mut Report<'s>)> Reader<'a, 'r, 's, T> {
 
     fn refuse_marks(&mut self, span: Span, anchor: usize, has_tag: bool) {
         if anchor != 0 {
-            self.report.fault(span, "an anchor is refused", "remove the `&name` before it");
+            let span = self.report.mark_before(span, '&');
+            self.report.fault(span, "an anchor is refused", "remove the `&name`");
         }
         if has_tag {
-            self.report.fault(span, "a tag is refused", "remove the `!tag` before it");
+            let span = self.report.mark_before(span, '!');
+            self.report.fault(span, "a tag is refused", "remove the `!tag`");
         }
     }
 

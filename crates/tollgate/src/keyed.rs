@@ -46,6 +46,11 @@ impl<A: Algorithm<Book = ()>> Keyed<A> {
         Ok(Self::of(MemoryStore::new(&Arc::new(()), memory)?, secret))
     }
 
+    /// Times may step back from now on, as recorded ones do: a bucket stays until memory is full.
+    pub fn expect_steps_back(&self) {
+        self.store.expect_steps_back();
+    }
+
     fn of(store: MemoryStore<A>, secret: Secret) -> Self {
         Self { store, seal: secret.seal(), shared: OnceLock::new() }
     }

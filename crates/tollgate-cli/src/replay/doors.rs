@@ -4,7 +4,7 @@ use std::io::{self, Read, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use tollgate::algorithm::average::Average;
+use tollgate::algorithm::Algorithm;
 use tollgate::limiter::MEMORY_DEFAULT;
 use tollgate::limits::Faults;
 use tollgate::{Keyed, Limiter, Limits, Moment};
@@ -35,8 +35,7 @@ pub(super) fn udp(
     };
     let text = Text::read("rules", rules)?;
     let rules = udp::Rules::parse(&text.source(), &limits).map_err(wrong)?;
-    let averages = Keyed::<Average>::with_secret(MEMORY_DEFAULT, SECRET).map_err(Error::Memory)?;
-    let door = udp::Door::new(limiter(limits)?, Arc::new(averages), rules);
+    let door = udp::Door::new(limiter(limits)?, keyed()?, rules);
     replay(&mut Datagrams { door, replies: Replies::default() }, Coding::Escaped)
 }
 
@@ -48,8 +47,7 @@ pub(super) fn bucket(buckets: &Path, files: Option<&Files>) -> Result<(), Error>
 
 /// Answers one connection from quotas.
 pub(super) fn throttr(files: Option<&Files>, options: throttr::Options) -> Result<(), Error> {
-    let quotas = Keyed::with_secret(MEMORY_DEFAULT, SECRET).map_err(Error::Memory)?;
-    let door = throttr::Door::new(Arc::new(quotas), limiter(load(files)?)?, options);
+    let door = throttr::Door::new(keyed()?, limiter(load(files)?)?, options);
     replay(&mut Connection::new(door), Coding::Hex)
 }
 
@@ -68,8 +66,14 @@ fn with_buckets(limits: Limits, buckets: &Path) -> Result<Limits, Error> {
 }
 
 fn limiter(limits: Limits) -> Result<Arc<Limiter>, Error> {
-    let limiter = Limiter::with_secret(limits, MEMORY_DEFAULT, SECRET);
-    limiter.map(Arc::new).map_err(Error::Memory)
+    super::limiter(limits).map(Arc::new)
+}
+
+/// Buckets under the keys that come.
+fn keyed<A: Algorithm<Book = ()>>() -> Result<Arc<Keyed<A>>, Error> {
+    let keyed = Keyed::with_secret(MEMORY_DEFAULT, SECRET).map_err(Error::Memory)?;
+    keyed.expect_steps_back();
+    Ok(Arc::new(keyed))
 }
 
 fn wrong(faults: Faults) -> Error {

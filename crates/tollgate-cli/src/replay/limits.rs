@@ -3,10 +3,8 @@
 use std::io::{self, Read};
 
 use serde::Serialize;
-use tollgate::limiter::MEMORY_DEFAULT;
 use tollgate::{Decision, Limiter, Mistake, Moment};
 
-use super::SECRET;
 use super::lines::{Line, Lines};
 use super::request::{Ask, BadLine, Op, Request};
 use crate::answer::Answer;
@@ -16,8 +14,7 @@ use crate::output::Output;
 
 /// Answers standard input line by line.
 pub(crate) fn run(files: &Files) -> Result<Exit, Error> {
-    let limiter = Limiter::with_secret(files.load()?, MEMORY_DEFAULT, SECRET);
-    let replay = Replay { limiter: limiter.map_err(Error::Memory)? };
+    let replay = Replay { limiter: super::limiter(files.load()?)? };
     replay.answer_all(io::stdin().lock(), &mut Output::new())?;
     Ok(Exit::Allowed)
 }

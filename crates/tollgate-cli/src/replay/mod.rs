@@ -11,7 +11,9 @@ mod unix_time;
 
 use std::path::PathBuf;
 
+use tollgate::limiter::MEMORY_DEFAULT;
 use tollgate::store::Secret;
+use tollgate::{Limiter, Limits};
 use tollgate_protocol::throttr;
 
 use crate::error::{Error, Exit};
@@ -22,6 +24,13 @@ pub(crate) use rows::BadRow;
 /// The same input must give the same output, also when memory runs short; and what is recorded is
 /// not an attack on the table.
 const SECRET: Secret = Secret::new(0x746f_6c6c_6761_7465, 0x7265_706c_6179);
+
+/// A limiter for recorded times, which may step back.
+fn limiter(limits: Limits) -> Result<Limiter, Error> {
+    let limiter = Limiter::with_secret(limits, MEMORY_DEFAULT, SECRET).map_err(Error::Memory)?;
+    limiter.expect_steps_back();
+    Ok(limiter)
+}
 
 /// What is replayed: asks by name, or what a door receives.
 #[derive(Debug)]

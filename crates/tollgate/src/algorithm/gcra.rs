@@ -327,7 +327,13 @@ pub fn missing_part(rule: &Rule, tat: Tat, now: Moment) -> f64 {
 /// The bucket under a rule that replaces another at `at`: what was spent stays spent, token for
 /// token, and comes back at the new rate from then on. A bucket cannot owe more than it holds, so
 /// one that shrinks below what was spent is empty.
+///
+/// What is owed is rounded up to a whole tick of the new rule, and no ask by that rule can tell. One
+/// tick is all that a further change can make of it.
 pub fn carry_over(old: &Rule, new: &Rule, tat: Tat, at: Moment) -> Tat {
+    if old == new {
+        return tat;
+    }
     let debt = tat.0.saturating_sub(old.ticks(at));
     let whole = divide(debt, old.step);
     let debt = if whole >= new.burst.into() {

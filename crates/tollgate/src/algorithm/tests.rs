@@ -236,6 +236,16 @@ fn a_lowered_limit_keeps_what_was_spent_and_refills_at_the_new_rate() {
 }
 
 #[test]
+fn a_limit_that_says_the_same_changes_nothing_even_while_the_clock_is_behind() {
+    let rule = Rule::new(2, 1, Nanos::from_secs(1)).unwrap();
+    let same = Rule::new(2, 2, Nanos::from_secs(2)).unwrap();
+    let (tat, _) = gcra::spend(&rule, Tat::FULL, 2, Moment::from_nanos(10_000_000_000));
+    let behind = Moment::from_nanos(5_000_000_000);
+    assert_eq!(gcra::carry_over(&rule, &same, tat, behind), tat);
+    assert_eq!(gcra::spend(&same, tat, 0, behind).1.reset_in, Nanos::from_secs(7));
+}
+
+#[test]
 fn an_average_that_is_forgotten_would_have_been_printed_as_zero() {
     let rule = average::Rule::new(22.0, 20.0, true).unwrap();
     let now = Moment::from_nanos(1_700_000_000_000_000_000);

@@ -181,6 +181,12 @@ impl Limiter {
         Self { core: Arc::new(core), witness: None }
     }
 
+    /// Times may step back from now on, as recorded ones do. A bucket that is full is usually forgotten
+    /// for whoever comes next; at an earlier moment it was not full, so then it stays until memory is.
+    pub fn expect_steps_back(&self) {
+        self.core.store.expect_steps_back();
+    }
+
     /// A limiter over the same limits and buckets that tells `witness` of what is asked through it.
     /// What is asked through this one is not told.
     ///

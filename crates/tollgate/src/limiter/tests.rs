@@ -244,3 +244,22 @@ fn the_terms_are_those_that_a_spend_goes_by() {
     assert!(matches!(terms("x"), Err(Mistake::Id { .. })));
     assert!(matches!(limiter.terms("NewOrders", "1"), Err(Mistake::UnknownLimit { .. })));
 }
+
+/// How many of many keys, all of them empty at 10 s, are allowed then once another time was looked at.
+fn allowed_again_after_a_step_back(limiter: &Limiter) -> usize {
+    let keys = |letter: char| (0..2_000).map(move |n| format!("{letter}{n}"));
+    for (letter, secs) in [('k', 10), ('j', 20)] {
+        keys(letter).for_each(|id| assert!(limiter.spend("L", &id, 1, at(secs)).unwrap().allowed));
+    }
+    keys('k').filter(|id| limiter.spend("L", id, 1, at(10)).unwrap().allowed).count()
+}
+
+#[test]
+fn times_may_step_back_where_that_is_expected() {
+    let text = "L: {burst: 1, count: 1, period: 1s}";
+    // Full buckets are forgotten for free: where that is not said, they were.
+    assert!(allowed_again_after_a_step_back(&limiter(text, "")) > 0);
+    let patient = limiter(text, "");
+    patient.expect_steps_back();
+    assert_eq!(allowed_again_after_a_step_back(&patient), 0);
+}

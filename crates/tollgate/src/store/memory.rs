@@ -104,6 +104,14 @@ impl<A: Algorithm> MemoryStore<A> {
         Ok(store)
     }
 
+    /// Times may step back from now on, as recorded ones do. Then a bucket stays until memory is full:
+    /// at an earlier moment one that is full now was not, and its absence would change the answer.
+    pub fn expect_steps_back(&self) {
+        for shard in &self.shards {
+            shard.0.lock().region.expect_steps_back();
+        }
+    }
+
     /// What it holds now.
     pub fn held(&self) -> Held {
         let mut held = Held::default();

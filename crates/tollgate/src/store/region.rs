@@ -39,6 +39,8 @@ pub(super) struct Region<A: Algorithm> {
     len: usize,
     /// While memory is full of keys that must not be forgotten: when the first of them may be.
     room_at: Moment,
+    /// Times may step back: who is idle now may not have been then.
+    is_stepping_back: bool,
     tally: Tally,
 }
 
@@ -73,6 +75,7 @@ impl<A: Algorithm> Region<A> {
             capacity_max: slots - TAIL_SLOTS,
             len: 0,
             room_at: Moment::EPOCH,
+            is_stepping_back: false,
             tally: Tally::default(),
         }
     }
@@ -87,6 +90,11 @@ impl<A: Algorithm> Region<A> {
 
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// From now on times may step back.
+    pub(super) fn expect_steps_back(&mut self) {
+        self.is_stepping_back = true;
     }
 
     pub(super) fn tally(&self) -> Tally {
@@ -255,8 +263,12 @@ impl<A: Algorithm> Region<A> {
 
     /// The first slot from `slot` on that is free, or holds a key that may be forgotten for free.
     fn gap_from(&self, book: &A::Book, slot: usize, now: Moment) -> Option<usize> {
-        (slot..self.end())
-            .find(|&gap| self.key(gap) == NO_KEY || A::is_idle(book, &self.cell(gap), now))
+        (slot..self.end()).find(|&gap| self.key(gap) == NO_KEY || self.is_forgotten(book, gap, now))
+    }
+
+    /// Whether what stands in a slot may be forgotten for free: it answers like a key that is absent.
+    fn is_forgotten(&self, book: &A::Book, slot: usize, now: Moment) -> bool {
+        !self.is_stepping_back && A::is_idle(book, &self.cell(slot), now)
     }
 
     pub(super) fn remove(&mut self, slot: usize) {
@@ -305,7 +317,7 @@ impl<A: Algorithm> Region<A> {
             if self.key(read) == NO_KEY {
                 continue;
             }
-            if !A::is_idle(book, &self.cell(read), now) {
+            if !self.is_forgotten(book, read, now) {
                 write -= 1;
                 self.copy_slot(read, write);
             }

@@ -67,7 +67,7 @@ pub(crate) enum RawBench {
     #[command(flatten)]
     Load(Box<RawDoor<RawMeasure>>),
     /// Measure two targets in turns, and tell how they compare
-    #[command(after_help = COMPARE_HELP)]
+    #[command(after_help = COMPARE_HELP, long_flag = "compare")]
     Compare(Box<RawCompare>),
     /// Compare the rates that a token-bucket server grants with those it should
     #[command(after_help = TRIAL_HELP)]

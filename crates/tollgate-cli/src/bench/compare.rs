@@ -188,6 +188,12 @@ impl RawCompare {
         let (warm_up, length) = (self.warm_up, self.length);
         let run = Run { target, step: *step, warm_up, length, is_recorded: false };
         let measured = run.measure(None)?;
+        // What a server did until it was gone is no measure of it.
+        if measured.broken == target.connections
+            && let Some(failure) = measured.failure
+        {
+            return Err(failure.into());
+        }
         Ok(Report::of(&measured))
     }
 }

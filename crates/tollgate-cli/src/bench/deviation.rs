@@ -33,11 +33,23 @@ impl Row<'_> {
             format!("{:.2}", self.time),
             self.granted.to_string(),
             format!("{:.2}", self.rate()),
-            self.goal.to_string(),
+            rounded(self.goal),
             format!("{:.2}", self.deviation()),
         ];
         line(&cells, width)
     }
+}
+
+/// Six digits of a number above zero, or eight behind the point, without zeros at the end.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a whole number from 0 to 8"
+)]
+fn rounded(number: f64) -> String {
+    let decimals = (5.0 - number.log10().floor()).clamp(0.0, 8.0) as usize;
+    let text = format!("{number:.decimals$}");
+    if decimals == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').into() }
 }
 
 /// The names of columns, and the line below them.
@@ -55,4 +67,26 @@ pub(crate) fn line(cells: &[String; 6], width: usize) -> String {
 #[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^53")]
 pub(crate) fn as_f64(count: u64) -> f64 {
     count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_have_no_more_digits_than_are_told_apart() {
+        let goals = [
+            (1.0, "1"),
+            (500.0, "500"),
+            (919.999_999_999_993_1, "920"),
+            (109.999_999_999_999_8, "110"),
+            (1.0 / 0.6, "1.66667"),
+            (1.0 / 3_600.0, "0.00027778"),
+            (123_456_789.0, "123456789"),
+        ];
+        for (goal, words) in goals {
+            assert_eq!(rounded(goal), words);
+            assert!(words.len() <= WIDTH);
+        }
+    }
 }

@@ -5,6 +5,9 @@ use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 
 use super::error::Failure;
 
+/// The host of this machine.
+const HERE: &str = "127.0.0.1";
+
 /// A host, by name or by address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
@@ -14,12 +17,14 @@ pub(crate) struct Server {
 
 impl Server {
     /// The server that `text` says: `host`, `host:2000`, `127.0.0.1:2000`, `::1` or `[::1]:2000`.
-    /// Without a port it is `PORT`. Refuses what has no host, or a port that is none.
+    /// Without a port it is `PORT`; a port alone, `:2000`, is one of this machine. Refuses what has
+    /// no host, or a port that is none.
     pub(crate) fn parse<const PORT: u16>(text: &str) -> Result<Self, String> {
         let (host, port) = split(text)?;
         if text.starts_with(|c| c != '[') && host.contains(':') && port.is_some() {
             return Err("an IPv6 address before a port has brackets: [::1]:2000".into());
         }
+        let host = if text.starts_with(':') && host.is_empty() { HERE } else { host };
         if host.is_empty() || host.contains(char::is_whitespace) {
             return Err("it has no host: write it like 127.0.0.1:2000 or [::1]:2000".into());
         }

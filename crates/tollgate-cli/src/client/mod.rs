@@ -7,7 +7,7 @@ mod connection;
 mod deadline;
 mod error;
 pub(crate) mod http;
-mod resp;
+pub(crate) mod resp;
 mod source;
 pub(crate) mod throttr;
 mod udp;

@@ -16,7 +16,7 @@ const DOOR: &str = "a server for clients of Redis";
 /// No reply is longer.
 const REPLY_BYTES_MAX: usize = 2 << 20;
 /// Whoever the token belongs to: servers of ours do not ask, and Redis has one of this name.
-const USER: &str = "default";
+pub(crate) const USER: &str = "default";
 
 /// What to ask, and whom.
 #[derive(Debug)]

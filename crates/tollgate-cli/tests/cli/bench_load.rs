@@ -95,6 +95,8 @@ fn redis_is_measured_with_any_command() {
         assert_sound(&any);
         assert_eq!(count(&any, "denied"), 0, "{any}");
     }
+    let ping = report("resp", &address, &["--command", "PING", "--keys", "1"]);
+    assert_sound(&ping);
     // An answer of 0 says no where somebody says so.
     let no = ["--command", "EXISTS nobody{key}", "--denied", "0"];
     let no = report("resp", &address, &no);
@@ -158,9 +160,18 @@ fn several_depths_or_rates_are_measured_in_one_go_and_drawn() {
     let ran = bench("bucket", &server.address("bucket"), &["--chart", &chart]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(std::fs::read_to_string(&chart).unwrap().contains("class=\"bar\""));
-    let ran = bench("bucket", &server.address("bucket"), &["--chart", folder]);
-    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    // What was measured is told, whatever becomes of its picture.
+    let chart = format!("{folder}/bench-folder.svg");
+    std::fs::create_dir_all(&chart).unwrap();
+    let ran = bench("bucket", &server.address("bucket"), &["--chart", &chart]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stdout.contains("latency   p50 "), "{}", ran.stdout);
     assert!(ran.stderr.contains("error: writing the chart to "), "{}", ran.stderr);
+    for (chart, error) in [("x.png", "ends in .svg"), ("/nowhere/x.svg", "no folder /nowhere")] {
+        let ran = bench("bucket", &nowhere(), &["--chart", chart]);
+        assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+        assert!(ran.stderr.contains(error), "{}", ran.stderr);
+    }
 }
 
 #[test]
@@ -266,7 +277,67 @@ fn what_could_not_be_sent_by_the_end_is_told() {
     // One was tried before it began.
     assert_eq!((count(&report, "requests"), count(&report, "lost")), (19, 1), "{report}");
     assert_eq!(count(&report, "unsent"), 980, "{report}");
+    // They waited until the end, which came when nobody waited for the last answer any more.
+    assert!(micros(&report, "p50") > 500_000.0, "{report}");
     assert!(report["first_failure"].as_str().unwrap().contains("did not answer within 1s100ms"));
+}
+
+#[test]
+fn what_was_measured_is_told_also_if_the_server_is_gone_by_the_end() {
+    let dies = |lines| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            // Nobody else is let in.
+            drop(listener);
+            answer_lines(stream, lines, |it| it.shutdown(std::net::Shutdown::Both).unwrap());
+        });
+        address
+    };
+    let bench = |address: &str, args: &[&str]| {
+        let args = [&ONE[..], &["--timeout", "20s", "--for", "10s"], args].concat();
+        run(&[&["bench", "bucket", "--server", address], &args[..]].concat())
+    };
+    // One is tried first.
+    let ran = bench(&dies(101), &["--format", "json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let report = ran.json().remove(0);
+    assert_eq!((count(&report, "requests"), count(&report, "lost")), (100, 1), "{report}");
+    assert_eq!(count(&report, "broken_connections"), 1, "{report}");
+    assert!(report["first_failure"].as_str().unwrap().contains("closed the connection"));
+    // A second step finds nobody; the first is told.
+    let ran = bench(&dies(101), &["--depth", "1,2"]);
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    assert!(ran.stdout.contains("latency   p50 "), "{}", ran.stdout);
+    assert!(ran.stderr.contains("error: connecting to "), "{}", ran.stderr);
+    // To compare it with something, that is not enough.
+    let contender = format!("bucket --server {} --connections 1 --keys 1 --name a", dies(101));
+    let ran = run(&["bench", "--compare", &contender, &contender, "--for", "10s"]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(3), ""));
+    assert!(ran.stderr.contains("closed the connection"), "{}", ran.stderr);
+    assert_eq!(bench(&dies(1), &[]).code, Some(3), "nothing was measured");
+}
+
+#[test]
+fn a_rate_at_which_nothing_comes_due_is_told() {
+    let address = serve(|stream| answer_lines(stream, usize::MAX, |_| ()));
+    let args = ["--for", "100ms", "--warm-up", "50ms", "--rate", "1", "--connections", "1"];
+    let more = ["--keys", "1", "--name", "a"];
+    let ran = run(&[&["bench", "bucket", "--server", &address], &args[..], &more].concat());
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    assert!(ran.stderr.contains("no request comes due within 100ms"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_a_server_says_moves_no_cursor() {
+    let address = serve(|mut stream| {
+        let _ = stream.read(&mut [0; 64]);
+        let _ = stream.write_all(b"\x1b[2J\x07 BUCKET NOT FOUND\n");
+    });
+    let ran = run(&[&["bench", "bucket", "--server", &address], &ONE[..]].concat());
+    assert_eq!((ran.code, &*ran.stdout), (Some(3), ""));
+    assert!(!ran.stderr.contains(['\x1b', '\x07']), "{:?}", ran.stderr);
 }
 
 #[test]

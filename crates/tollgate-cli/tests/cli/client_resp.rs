@@ -80,6 +80,15 @@ fn what_is_no_answer_is_unreachable() {
 }
 
 #[test]
+fn replies_of_version_3_are_read_too() {
+    let server = Server::start(&[]);
+    let ran = run(&["ask", "resp", "--server", &server.address("resp").to_string(), "HELLO", "3"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("proto 3"), "{}", ran.stdout);
+    assert!(server.stop().success());
+}
+
+#[test]
 fn a_token_is_shown_first() {
     let mut serve = command(&["serve", "--memory", "16MiB", "--control", "off", "--udp", "off"]);
     serve.args(["--bucket", "off", "--throttr", "off", "--http", "off", "--resp", "127.0.0.1:0"]);
@@ -97,6 +106,21 @@ fn a_token_is_shown_first() {
     let (code, text) = ask(Some("a-token-of-the-test"));
     assert_eq!(code, Some(0), "{text}");
     assert!(text.starts_with("0 5 4 -1 60\n"), "{text}");
+    let bench = |token: Option<&str>| {
+        let load = ["bench", "resp", "--server", &address, "--command", "throttle"];
+        let short = ["--for", "200ms", "--warm-up", "0s", "--connections", "2"];
+        let mut command = command(&[&load[..], &short, &["--timeout", "20s"]].concat());
+        command.envs(token.map(|token| ("TOLLGATE_TOKEN", token)));
+        let ran = command.output().unwrap();
+        (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+    };
+    let (code, text) = bench(Some("a-token-of-the-test"));
+    assert_eq!(code, Some(0), "{text}");
+    for (token, error) in [(None, "NOAUTH"), (Some("nobody-has-this-token"), "WRONGPASS")] {
+        let (code, text) = bench(token);
+        assert_ne!(code, Some(0));
+        assert!(text.contains(error), "{text}");
+    }
     for (token, error) in [
         (None, "NOAUTH"),
         (Some("nobody-has-this-token"), "WRONGPASS"),

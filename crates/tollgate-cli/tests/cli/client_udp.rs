@@ -140,7 +140,7 @@ fn what_no_server_would_read_is_not_sent() {
 fn addresses_that_are_none_are_usage_mistakes() {
     let cases = [
         ("", "it has no host"),
-        (":2000", "it has no host"),
+        (":", "is not a port"),
         ("host:", "`` is not a port"),
         ("host:0", "`0` is not a port"),
         ("host:65536", "`65536` is not a port"),

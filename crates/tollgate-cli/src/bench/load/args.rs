@@ -1,6 +1,6 @@
 //! The arguments of `tollgate bench udp|bucket|throttr|http|resp|echo-udp|echo-tcp` as they are typed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use tollgate::Nanos;
@@ -117,7 +117,7 @@ pub(crate) struct RawMeasure {
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_warm_up)]
     warm_up: Nanos,
     /// Draw the latencies, or of several runs throughput against latency, as SVG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE.svg", value_parser = parse_chart)]
     chart: Option<PathBuf>,
     #[command(flatten)]
     judge: RawJudge,
@@ -130,7 +130,7 @@ pub(crate) struct RawMeasure {
 pub(crate) struct RawUdp {
     /// Where the server is
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:2000")]
-    #[arg(value_parser = parse_server::<2000>)]
+    #[arg(value_parser = Server::parse::<2000>)]
     server: Server,
     /// What to ask about
     #[arg(long, value_name = "TEXT", default_value = "ws ip=10.0.0.{key}")]
@@ -151,7 +151,7 @@ pub(crate) struct RawSegments {
 pub(crate) struct RawEchoUdp {
     /// Where the server is
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7")]
-    #[arg(value_parser = parse_server::<7>)]
+    #[arg(value_parser = Server::parse::<7>)]
     server: Server,
     /// How long a datagram is
     #[arg(long, value_name = "N", default_value_t = 40)]
@@ -165,7 +165,7 @@ pub(crate) struct RawEchoUdp {
 pub(crate) struct RawEchoTcp {
     /// Where the server is
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7")]
-    #[arg(value_parser = parse_server::<7>)]
+    #[arg(value_parser = Server::parse::<7>)]
     server: Server,
     /// How long a request is
     #[arg(long, value_name = "N", default_value_t = 40)]
@@ -180,7 +180,7 @@ pub(crate) struct RawEchoTcp {
 pub(crate) struct RawBucket {
     /// Where the server is
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4444")]
-    #[arg(value_parser = parse_server::<4444>)]
+    #[arg(value_parser = Server::parse::<4444>)]
     server: Server,
     /// The buckets
     #[arg(long, value_name = "TEXT", default_value = "LoginsPerUser:user{key}")]
@@ -195,7 +195,7 @@ pub(crate) struct RawBucket {
 pub(crate) struct RawThrottr {
     /// Where the server is
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9000")]
-    #[arg(value_parser = parse_server::<9000>)]
+    #[arg(value_parser = Server::parse::<9000>)]
     server: Server,
     /// Who uses it
     #[arg(long, value_name = "TEXT", default_value = "user{key}")]
@@ -218,7 +218,7 @@ pub(crate) struct RawThrottr {
 pub(crate) struct RawHttp {
     /// Where the server is
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
-    #[arg(value_parser = parse_server::<8080>)]
+    #[arg(value_parser = Server::parse::<8080>)]
     server: Server,
     #[command(flatten)]
     token: RawToken,
@@ -237,24 +237,32 @@ pub(crate) struct RawHttp {
 pub(crate) struct RawResp {
     /// Where the server is
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6380")]
-    #[arg(value_parser = parse_server::<6380>)]
+    #[arg(value_parser = Server::parse::<6380>)]
     server: Server,
     #[command(flatten)]
+    token: RawToken,
+    #[command(flatten)]
     command: RawCommand,
-}
-
-/// As elsewhere; and a port alone is one of this machine.
-fn parse_server<const PORT: u16>(text: &str) -> Result<Server, String> {
-    match text.strip_prefix(':') {
-        Some(port) if !port.contains(':') => Server::parse::<PORT>(&format!("127.0.0.1:{port}")),
-        _ => Server::parse::<PORT>(text),
-    }
 }
 
 pub(crate) fn parse_run(text: &str) -> Result<Nanos, String> {
     let length = parse_length(text)?;
     let is_good = !length.is_zero() && length <= LENGTH_MAX;
     is_good.then_some(length).ok_or_else(|| format!("it is above 0s, up to {LENGTH_MAX}"))
+}
+
+/// Refuses what is no picture of this kind, or cannot be written, before anything is measured.
+fn parse_chart(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg")) {
+        return Err("charts are drawn as SVG: name a file that ends in .svg".into());
+    }
+    match path.parent() {
+        Some(folder) if folder != Path::new("") && !folder.is_dir() => {
+            Err(format!("there is no folder {}", folder.display()))
+        }
+        _ => Ok(path),
+    }
 }
 
 /// Zero is to count from the first request.
@@ -296,9 +304,9 @@ impl<M: Args> RawDoor<M> {
             Self::Http(raw) => raw.resolve(|RawHttp { server, token, limit, id, cost }| {
                 Ok((server, Door::Http { limit, id, cost, token: token.read()? }))
             }),
-            Self::Resp(raw) => raw.resolve(|RawResp { server, command }| {
+            Self::Resp(raw) => raw.resolve(|RawResp { server, token, command }| {
                 let command = Command::try_from(command).map_err(BenchError::Usage)?;
-                Ok((server, Door::Resp(command)))
+                Ok((server, Door::Resp { command, token: token.read()? }))
             }),
         }
     }
@@ -324,6 +332,7 @@ impl<D: Args, M: Args> RawLoad<D, M> {
             return Err(BenchError::Usage(format!("{words}: at most {UNDERWAY_MAX} in flight")));
         }
         let segments = target.door.segments();
+        let depth = steps.iter().map(|step| step.depth).min().unwrap_or(1);
         if segments > depth {
             let words = format!("--segments {segments} are more than a connection sends");
             return Err(BenchError::Usage(format!("{words}: at most --depth, which is {depth}")));

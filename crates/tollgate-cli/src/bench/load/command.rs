@@ -54,7 +54,10 @@ impl TryFrom<RawCommand> for Command {
             "evalsha" => raw.allow(&["key", "burst", "count", "period", "cost"])?.evalsha(),
             "throttle" => Ok(raw.allow(&["key", "limit", "cost"])?.throttle()),
             "get" => Ok(raw.allow(&["key"])?.get()),
-            words if words.contains([' ', '{']) => raw.allow(&["denied"])?.any(words),
+            // Names are in small letters; what is not is sent as it is.
+            words if words.contains(|c: char| c.is_ascii_uppercase() || " {".contains(c)) => {
+                raw.allow(&["denied"])?.any(words)
+            }
             _ => Err(format!(
                 "--command is cl-throttle, throttle, get, evalsha, or a command in its own words, \
                  such as 'INCR {HOLE}'"

@@ -18,7 +18,7 @@ const COARSE: Duration = Duration::from_millis(2);
 /// Conducts one run.
 pub(crate) struct Conductor<'a> {
     pub(crate) stage: Rc<Stage>,
-    pub(crate) lines: Vec<Rc<Line>>,
+    pub(crate) lines: &'a [Rc<Line>],
     pub(crate) live: Option<&'a Live>,
     pub(crate) cpu: Option<&'a Cpu>,
     /// How many requests have come due.
@@ -29,7 +29,7 @@ pub(crate) struct Conductor<'a> {
 impl<'a> Conductor<'a> {
     pub(crate) fn new(
         stage: &Rc<Stage>,
-        lines: Vec<Rc<Line>>,
+        lines: &'a [Rc<Line>],
         live: Option<&'a Live>,
         cpu: Option<&'a Cpu>,
     ) -> Self {
@@ -72,7 +72,7 @@ impl<'a> Conductor<'a> {
 
     fn look(&mut self, now: Moment) {
         let (stage, patience) = (&self.stage, self.stage.target.timeout);
-        for line in &self.lines {
+        for line in self.lines {
             let is_late = line.oldest.get().is_some_and(|sent| sent.after(patience) <= now);
             if is_late || stage.is_over(now) {
                 line.wake.notify_one();

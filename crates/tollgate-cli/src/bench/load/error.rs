@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use tollgate::Nanos;
 use tollgate::limits::Faults;
 use tollgate_server::ReadError;
 
@@ -31,6 +32,8 @@ pub(crate) enum BenchError {
     AllErrors { server: Server, count: u64, first: String },
     #[error("{server} answered none of {count} requests")]
     NoAnswer { server: Server, count: u64 },
+    #[error("no request comes due within {length}: ask for longer, or at a higher --rate")]
+    NothingDue { length: Nanos },
     #[error("reading what the process {pid} uses (is that the server, on this machine?)")]
     Pid { pid: u32, source: io::Error },
     #[error("writing the chart to {}", path.display())]
@@ -49,6 +52,7 @@ impl BenchError {
                 Exit::Unreachable
             }
             Self::Usage(_)
+            | Self::NothingDue { .. }
             | Self::Read(_)
             | Self::Faults(_)
             | Self::Pid { .. }

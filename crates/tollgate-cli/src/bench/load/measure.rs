@@ -21,6 +21,7 @@ use super::stream::Caller;
 use super::tally::{Tally, Window};
 use super::target::{Step, Target};
 use crate::client::Failure;
+use crate::table::shown;
 
 /// What is measured, and for how long.
 pub(crate) struct Run<'a> {
@@ -39,11 +40,9 @@ pub(crate) struct Measured {
     pub(crate) step: Step,
     pub(crate) warm_up: Nanos,
     pub(crate) tally: Tally,
-    /// Requests that were due and could not be sent by the end.
-    pub(crate) unsent: u64,
     pub(crate) reconnects: u64,
     /// Connections that were lost for good.
-    pub(crate) broken: u64,
+    pub(crate) broken: usize,
     /// Why the first connection was lost, if one was.
     pub(crate) failure: Option<Failure>,
     /// What the server's process used.
@@ -81,7 +80,7 @@ impl Run<'_> {
         let stage = Rc::new(self.stage(live));
         let lines: Vec<Rc<Line>> = (0..self.target.connections).map(|_| Rc::default()).collect();
         let tasks = start(opened, &stage, &lines, addresses);
-        let conductor = Conductor::new(&stage, lines, live, cpu.as_ref());
+        let conductor = Conductor::new(&stage, &lines, live, cpu.as_ref());
         let failures = tokio::select! {
             failures = finish(tasks) => failures,
             () = conductor.conduct() => Vec::new(),
@@ -92,6 +91,7 @@ impl Run<'_> {
             cpu.used()
         });
         let cpu = used.transpose().map_err(|error| self.pid(error))?;
+        stage.count_unsent(&lines, stage.clock.now());
         self.conclude(&stage, failures, cpu)
     }
 
@@ -129,25 +129,26 @@ impl Run<'_> {
         let tally = stage.tally.replace(Tally::new(stage.window, false));
         let server = || self.target.server.clone();
         match (failure, tally.counts) {
-            (Some(failure), _) if broken == self.target.connections => Err(failure.into()),
-            (_, counts) if counts.answered() == 0 => {
+            (Some(failure), counts) if counts.answered() == 0 => Err(failure.into()),
+            (None, counts)
+                if counts.sent == 0 && counts.unsent == 0 && self.step.rate.is_some() =>
+            {
+                Err(BenchError::NothingDue { length: self.length })
+            }
+            (None, counts) if counts.answered() == 0 => {
                 Err(BenchError::NoAnswer { server: server(), count: counts.sent })
             }
             (_, counts) if counts.errors == counts.answered() => {
-                let first = tally.first_error.unwrap_or_default();
+                let first = shown(&tally.first_error.unwrap_or_default());
                 Err(BenchError::AllErrors { server: server(), count: counts.errors, first })
             }
-            (failure, counts) => Ok(Measured {
+            (failure, _) => Ok(Measured {
                 target: self.target.clone(),
                 step: self.step,
                 warm_up: self.warm_up,
-                unsent: self
-                    .step
-                    .rate
-                    .map_or(0, |rate| stage.arrivals(rate).saturating_sub(counts.sent)),
                 tally,
                 reconnects: stage.reconnects.get(),
-                broken: u64::try_from(broken).unwrap_or(u64::MAX),
+                broken,
                 failure,
                 cpu,
             }),

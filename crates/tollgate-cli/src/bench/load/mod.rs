@@ -60,35 +60,42 @@ pub(crate) struct Load {
     format: Format,
 }
 
-/// Measures one step after the other, and reports.
+/// Measures one step after the other, and reports. What was measured is told also if a later step
+/// fails, or nothing can be drawn.
 pub(crate) fn run(load: &Load) -> Result<Exit, Error> {
     let mut output = Output::new();
     let mut reports = Vec::new();
-    for step in &load.steps {
-        let mut measured = load.measure(*step)?;
-        let judgement = load.judge(&mut measured);
-        let report = Report { judgement, ..Report::of(&measured) };
-        if load.format == Format::Json {
-            // Each as soon as it is there: a sweep takes its time.
-            output.json(&report)?;
-            output.finish()?;
-        }
-        reports.push(report);
-        load.draw(&reports, &measured)?;
-    }
+    let went = load.measure_all(&mut reports, &mut output);
     match (load.format, &reports[..]) {
-        (Format::Json, _) => {}
+        (Format::Json, _) | (_, []) => {}
         (Format::Text, [report]) => {
             report.lines().into_iter().try_for_each(|it| output.line(it))?;
         }
         (Format::Text, reports) => report::print_sweep(reports, &mut output)?,
     }
     output.finish()?;
+    went?;
     let is_guilty = reports.iter().filter_map(|it| it.judgement.as_ref()).any(Judgement::is_guilty);
     Ok(if is_guilty { Exit::Wrong } else { Exit::Allowed })
 }
 
 impl Load {
+    fn measure_all(&self, reports: &mut Vec<Report>, output: &mut Output) -> Result<(), Error> {
+        for step in &self.steps {
+            let mut measured = self.measure(*step)?;
+            let judgement = self.judge(&mut measured);
+            let report = Report { judgement, ..Report::of(&measured) };
+            if self.format == Format::Json {
+                // Each as soon as it is there: a sweep takes its time.
+                output.json(&report)?;
+                output.finish()?;
+            }
+            reports.push(report);
+            self.draw(reports, &measured)?;
+        }
+        Ok(())
+    }
+
     /// One run, while whoever sits at the terminal looks on.
     fn measure(&self, step: Step) -> Result<Measured, BenchError> {
         let Self { target, warm_up, length, .. } = self;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
+use tollgate_server::settings::SecretText;
 
 use super::error::BenchError;
 use super::input::Input;
@@ -18,6 +19,8 @@ use super::wire::udp::UdpWire;
 use super::wire::{Answer, Strange, Wire};
 use super::{datagram, stream};
 use crate::client::Failure;
+use crate::client::resp::USER;
+use crate::table::shown;
 
 /// What a server is given that runs scripts.
 const SCRIPT: &str = include_str!("script.lua");
@@ -49,15 +52,35 @@ impl Target {
     }
 
     async fn open_streams(&self, addresses: &[SocketAddr]) -> Result<Opened, BenchError> {
-        let mut first = stream::connect(&self.server, addresses, self.timeout).await?;
+        let mut first = self.connect(addresses).await?;
         let wire = self.wire(&mut first).await?;
         self.try_once(&mut first, &*wire).await?;
         let mut streams = Vec::with_capacity(self.connections);
         streams.push(first);
         while streams.len() < self.connections {
-            streams.push(stream::connect(&self.server, addresses, self.timeout).await?);
+            streams.push(self.connect(addresses).await?);
         }
         Ok(Opened::Streams(streams, wire))
+    }
+
+    /// Opens one connection, and shows the token on it if that is done once.
+    pub(crate) async fn connect(&self, addresses: &[SocketAddr]) -> Result<TcpStream, Failure> {
+        let mut stream = stream::connect(&self.server, addresses, self.timeout).await?;
+        if let Door::Resp { token: Some(SecretText(token)), .. } = &self.door {
+            let mut out = Vec::new();
+            let words = ["AUTH", USER, token].map(str::to_owned);
+            RespWire::new(self.template(), &words, None).ask(0, &mut out);
+            let shown = self.exchange(&mut stream, &out, |received| {
+                let Some((value, _)) = resp::read(received, 1)? else { return Ok(None) };
+                Ok(Some(match value {
+                    Value::Error(words) => Err(text_of(words)),
+                    _ => Ok(()),
+                }))
+            });
+            let refused = |text| Failure::Refused { server: self.server.clone(), text };
+            shown.await?.map_err(refused)?;
+        }
+        Ok(stream)
     }
 
     async fn wire(&self, stream: &mut TcpStream) -> Result<Rc<dyn Wire>, BenchError> {
@@ -77,7 +100,7 @@ impl Target {
                 let token = token.as_ref().map(|token| token.0.as_str());
                 Rc::new(HttpWire::new(empty, &Spend { host, limit, id, cost: *cost, token }))
             }
-            Door::Resp(Command { words, denied, .. }) => {
+            Door::Resp { command: Command { words, denied, .. }, .. } => {
                 let words = self.words(stream, words).await?;
                 Rc::new(RespWire::new(empty, &words, *denied))
             }
@@ -186,10 +209,14 @@ impl Target {
     }
 
     fn refused(&self, words: &[u8]) -> BenchError {
-        let answer = String::from_utf8_lossy(words).trim_end().to_owned();
-        let request = self.door.to_string();
+        let (request, answer) = (self.door.to_string(), text_of(words));
         BenchError::Refused { server: self.server.clone(), request, answer }
     }
+}
+
+/// What a server said, so that it moves no cursor.
+fn text_of(words: &[u8]) -> String {
+    shown(String::from_utf8_lossy(words).trim_end())
 }
 
 /// Sends one datagram, and waits for any.

@@ -104,9 +104,9 @@ impl Report {
             errors: counts.errors,
             first_error: tally.first_error.clone(),
             lost: counts.lost(),
-            unsent: measured.unsent,
+            unsent: counts.unsent,
             reconnects: measured.reconnects,
-            broken_connections: measured.broken,
+            broken_connections: u64::try_from(measured.broken).unwrap_or(u64::MAX),
             first_failure: measured.failure.as_ref().map(|failure| with_causes(failure)),
             latency_us: Percentiles::of(&tally.latencies),
             pid: target.pid,
@@ -202,7 +202,7 @@ impl Report {
         if let Some(failure) = &self.first_failure {
             let (broken, again) = (self.broken_connections, self.reconnects);
             let words = format!("{broken} for good, {again} opened again; the first: {failure}");
-            rows.push(("broken", shown(&words)));
+            rows.push(("broken", words));
         }
         rows
     }

@@ -45,15 +45,24 @@ impl Stage {
         self.start.after(Nanos::new(nanos))
     }
 
-    /// How many requests are due in the window, if they come at a rate.
-    pub(crate) fn arrivals(&self, rate: u64) -> u64 {
-        let before = |moment: Moment| {
-            let nanos = moment.since(self.start).get();
-            // Rounded up: one that is due a moment earlier is before it.
-            let count = (nanos * u128::from(rate)).div_ceil(1_000_000_000);
-            u64::try_from(count).unwrap_or(u64::MAX)
-        };
-        before(self.window.end) - before(self.window.begin)
+    /// When the `nth` request of a connection is due, if they come at a rate: they go to one connection
+    /// after the other.
+    fn due_on(&self, connection: u64, nth: u64, rate: u64) -> Moment {
+        let connections = u64::try_from(self.target.connections).unwrap_or(1);
+        self.due(connection + nth * connections, rate)
+    }
+
+    /// Counts what came due and was not sent by the end, `now`: whoever wanted to ask has waited for
+    /// as long as that.
+    pub(crate) fn count_unsent(&self, lines: &[Rc<Line>], now: Moment) {
+        let Some(rate) = self.step.rate else { return };
+        let mut tally = self.tally.borrow_mut();
+        for (connection, line) in (0..).zip(lines) {
+            let due = (line.sent.get()..).map(|nth| self.due_on(connection, nth, rate));
+            for due in due.take_while(|due| !self.is_over(*due)) {
+                tally.leave(due, now);
+            }
+        }
     }
 
     pub(crate) fn is_over(&self, now: Moment) -> bool {
@@ -83,6 +92,8 @@ pub(crate) struct Line {
     pub(crate) wake: Notify,
     /// How many requests have come due for it.
     pub(crate) arrived: Cell<u64>,
+    /// How many requests were sent.
+    pub(crate) sent: Cell<u64>,
     /// When the oldest request was sent that was not answered.
     pub(crate) oldest: Cell<Option<Moment>>,
 }
@@ -95,7 +106,6 @@ pub(crate) struct Asker {
     index: u64,
     keys: Keys,
     pub(crate) flight: Flight,
-    sent: u64,
     /// How many were answered.
     pub(crate) answered: u64,
 }
@@ -109,7 +119,6 @@ impl Asker {
             index,
             keys: Keys::new(keys, spread, seed_of(seed, index)),
             flight: Flight::new(stage.step.depth),
-            sent: 0,
             answered: 0,
         }
     }
@@ -125,7 +134,7 @@ impl Asker {
             None => 0,
             Some(_) if self.flight.span() >= SPAN_MAX => 0,
             Some(_) => {
-                let waiting = usize::try_from(self.line.arrived.get() - self.sent);
+                let waiting = usize::try_from(self.line.arrived.get() - self.line.sent.get());
                 let room = depth.saturating_sub(self.flight.count());
                 waiting.unwrap_or(usize::MAX).min(room)
             }
@@ -134,14 +143,14 @@ impl Asker {
 
     /// The next request, which is sent now.
     pub(crate) fn ask(&mut self, now: Moment) -> Asked {
-        let connections = u64::try_from(self.stage.target.connections).unwrap_or(1);
+        let sent = self.line.sent.get();
         let due = match self.stage.step.rate {
             None => now,
-            Some(rate) => self.stage.due(self.index + self.sent * connections, rate),
+            Some(rate) => self.stage.due_on(self.index, sent, rate),
         };
         let (key, cost) = (self.keys.draw(), self.stage.target.door.cost());
         let asked = Asked { due, sent: now, key, cost };
-        self.sent += 1;
+        self.line.sent.set(sent + 1);
         self.stage.tally.borrow_mut().ask(&asked);
         self.flight.push(asked);
         asked

@@ -69,8 +69,7 @@ impl Caller {
             if stage.is_over(stage.clock.now()) {
                 return Ok(());
             }
-            let target = &stage.target;
-            stream = connect(&target.server, &self.addresses, target.timeout).await?;
+            stream = stage.target.connect(&self.addresses).await?;
             stage.reconnects.set(stage.reconnects.get() + 1);
         }
     }

@@ -41,6 +41,8 @@ pub(crate) struct Asked {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) sent: u64,
+    /// How many were due, and not sent by the end.
+    pub(crate) unsent: u64,
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
     pub(crate) errors: u64,
@@ -109,7 +111,7 @@ impl Tally {
 
     /// A request was answered. The one place that sees every answer, and all that is known of it.
     pub(crate) fn account(&mut self, asked: &Asked, received: Moment, answer: &Answer<'_>) {
-        let nanos = u64::try_from(received.since(asked.due).get()).unwrap_or(u64::MAX);
+        let nanos = nanos_between(asked.due, received);
         if let Some(recent) = &mut self.recent {
             recent.counts.add(asked, answer);
             recent.latencies.saturating_record(nanos);
@@ -128,6 +130,14 @@ impl Tally {
         }
     }
 
+    /// A request that was due was not sent by the end, `now`. Its answer would have come later still.
+    pub(crate) fn leave(&mut self, due: Moment, now: Moment) {
+        if self.window.has(due) {
+            self.counts.unsent += 1;
+            self.latencies.saturating_record(nanos_between(due, now));
+        }
+    }
+
     /// Nobody waits for the answer to a request any more.
     pub(crate) fn lose(&mut self, asked: &Asked) {
         if let Some(record) = &mut self.record {
@@ -139,6 +149,10 @@ impl Tally {
     pub(crate) fn length(&self) -> Nanos {
         self.window.end.since(self.window.begin)
     }
+}
+
+fn nanos_between(due: Moment, end: Moment) -> u64 {
+    u64::try_from(end.since(due).get()).unwrap_or(u64::MAX)
 }
 
 impl Counts {

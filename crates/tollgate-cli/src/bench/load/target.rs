@@ -46,7 +46,7 @@ pub(crate) enum Door {
     Bucket { name: String, cost: Option<u64> },
     Throttr { insert: Request, consumer: String, resource: String },
     Http { limit: String, id: String, cost: u64, token: Option<SecretText> },
-    Resp(Command),
+    Resp { command: Command, token: Option<SecretText> },
 }
 
 /// What is asked of a server that speaks RESP.
@@ -99,7 +99,7 @@ impl Door {
             Self::Bucket { .. } => "bucket",
             Self::Throttr { .. } => "throttr",
             Self::Http { .. } => "http",
-            Self::Resp(_) => "resp",
+            Self::Resp { .. } => "resp",
         }
     }
 
@@ -111,7 +111,7 @@ impl Door {
             Self::Bucket { .. } => "a token-bucket server",
             Self::Throttr { .. } => "a Throttr server",
             Self::Http { .. } => "an HTTP door",
-            Self::Resp(_) => "a server that speaks RESP",
+            Self::Resp { .. } => "a server that speaks RESP",
         }
     }
 
@@ -138,7 +138,7 @@ impl Door {
             Self::Throttr { insert: Request::Insert { usage, .. }, .. } => *usage,
             Self::Throttr { .. } => 0,
             Self::Http { cost, .. } => *cost,
-            Self::Resp(command) => command.cost,
+            Self::Resp { command, .. } => command.cost,
         }
     }
 }
@@ -160,10 +160,10 @@ impl fmt::Display for Door {
                 write!(f, ", {usage} of {quota} in {ttl}{}", unit.as_str())
             }
             Self::Http { limit, id, cost, .. } => write!(f, "POST /v1/spend {limit} {id} {cost}"),
-            Self::Resp(Command { words: Words::Plain(words), .. }) => f.write_str(&words.join(" ")),
-            Self::Resp(Command { words: Words::Script(words), .. }) => {
-                write!(f, "EVALSHA .. {}", words.join(" "))
-            }
+            Self::Resp { command, .. } => match &command.words {
+                Words::Plain(words) => f.write_str(&words.join(" ")),
+                Words::Script(words) => write!(f, "EVALSHA .. {}", words.join(" ")),
+            },
         }
     }
 }

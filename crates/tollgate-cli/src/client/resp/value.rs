@@ -1,4 +1,4 @@
-//! Replies as Redis writes them, in version 2 of its protocol.
+//! Replies as Redis writes them, in versions 2 and 3 of its protocol.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl Value {
 
 fn read(bytes: &[u8], depth: usize) -> Result<(Value, &[u8]), Stop> {
     let Some((sign, behind)) = bytes.split_first() else { return Err(Stop::Short) };
-    if !b"+-:$*".contains(sign) {
+    if !b"+-:$*,(#_=!%~".contains(sign) {
         return Err(Stop::Wrong);
     }
     let end = behind.windows(2).position(|pair| pair == b"\r\n").ok_or(Stop::Short)?;
@@ -51,22 +51,32 @@ fn read(bytes: &[u8], depth: usize) -> Result<(Value, &[u8]), Stop> {
     let text = String::from_utf8_lossy(line).into_owned();
     let number = || text.parse::<i64>().map_err(|_| Stop::Wrong);
     match sign {
-        b'+' => Ok((Value::Text(text), rest)),
+        b'+' | b',' | b'(' => Ok((Value::Text(text), rest)),
+        b'#' => Ok((Value::Text(if text == "t" { "true" } else { "false" }.into()), rest)),
+        b'_' => Ok((Value::Nothing, rest)),
         b'-' => Ok((Value::Error(text), rest)),
         b':' => Ok((Value::Integer(number()?), rest)),
         sign => match (usize::try_from(number()?), sign) {
             (Err(_), _) => Ok((Value::Nothing, rest)),
-            (Ok(length), b'$') => bulk(rest, length),
+            (Ok(length), b'$') => bulk(rest, length).map(|(text, rest)| (Value::Text(text), rest)),
+            // Behind the three letters of its kind and a colon.
+            (Ok(length), b'=') => {
+                let (text, rest) = bulk(rest, length)?;
+                Ok((Value::Text(text.get(4..).unwrap_or_default().into()), rest))
+            }
+            (Ok(length), b'!') => bulk(rest, length).map(|(text, rest)| (Value::Error(text), rest)),
+            // A key and a value each.
+            (Ok(length), b'%') => array(rest, length.checked_mul(2).ok_or(Stop::Wrong)?, depth),
             (Ok(length), _) => array(rest, length, depth),
         },
     }
 }
 
-fn bulk(bytes: &[u8], length: usize) -> Result<(Value, &[u8]), Stop> {
+fn bulk(bytes: &[u8], length: usize) -> Result<(String, &[u8]), Stop> {
     let (text, rest) = bytes.split_at_checked(length).ok_or(Stop::Short)?;
     let (end, rest) = rest.split_at_checked(2).ok_or(Stop::Short)?;
     let text = String::from_utf8_lossy(text).into_owned();
-    if end == b"\r\n" { Ok((Value::Text(text), rest)) } else { Err(Stop::Wrong) }
+    if end == b"\r\n" { Ok((text, rest)) } else { Err(Stop::Wrong) }
 }
 
 fn array(bytes: &[u8], length: usize, depth: usize) -> Result<(Value, &[u8]), Stop> {

@@ -89,11 +89,13 @@ impl RawJudge {
                 let name = text(&format!("{consumer} {resource}"));
                 Law::Carried(quota(insert).map_err(BenchError::Usage)?, name)
             }
-            Door::Http { limit, id, .. } => self.named(file, text(limit), text(id), cost)?,
-            Door::Resp(Command { decides: Decides::Limit { limit, id }, .. }) => {
-                self.named(file, text(limit), text(id), cost)?
-            }
-            Door::Resp(Command { decides: Decides::Rule { rule, key }, .. }) => {
+            Door::Http { limit, id, .. }
+            | Door::Resp {
+                command: Command { decides: Decides::Limit { limit, id }, .. }, ..
+            } => self.named(file, text(limit), text(id), cost)?,
+            Door::Resp {
+                command: Command { decides: Decides::Rule { rule, key }, .. }, ..
+            } => {
                 self.refuse_files(file)?;
                 let [burst, count, secs] = *rule;
                 let terms = Terms { burst, count, period_ns: secs.saturating_mul(1_000_000_000) };
@@ -104,7 +106,7 @@ impl RawJudge {
                     "an echo decides nothing that could be judged".into(),
                 ));
             }
-            Door::Resp(_) => {
+            Door::Resp { .. } => {
                 let words = "nobody knows how it decides: judge cl-throttle, throttle or evalsha";
                 return Err(BenchError::Usage(format!("`{}`: {words}", target.door)));
             }

@@ -1,4 +1,4 @@
-//! RESP, version 2: what Redis, its kin and servers with a throttle command speak.
+//! RESP, versions 2 and 3: what Redis, its kin and servers with a throttle command speak.
 
 use super::template::Template;
 use super::{Answer, Strange, Taken, Wire, line};
@@ -53,17 +53,34 @@ pub(crate) enum Value<'a> {
     Null,
 }
 
+impl Value<'_> {
+    /// What a text says if it is that of an error.
+    fn as_error(self) -> Self {
+        if let Self::Text(words) = self { Self::Error(words) } else { self }
+    }
+}
+
 /// The first value and how many bytes it takes; nothing if it is not complete. An array is what
 /// its first element is.
 pub(crate) fn read(received: &[u8], levels: usize) -> Result<Option<(Value<'_>, usize)>, Strange> {
     let Some((line, at)) = line(received) else { return Ok(None) };
     let (kind, rest) = line.split_first().ok_or(Strange)?;
+    let array = |fields: i64| {
+        let count = number(rest)?.checked_mul(fields).ok_or(Strange)?;
+        array(received, count, at, levels.checked_sub(1).ok_or(Strange)?)
+    };
     match kind {
         b'-' => Ok(Some((Value::Error(rest), at))),
-        b'+' => Ok(Some((Value::Text(rest), at))),
+        // A double and a number without bounds are told apart by nobody here.
+        b'+' | b',' | b'(' => Ok(Some((Value::Text(rest), at))),
         b':' => Ok(Some((Value::Integer(number(rest)?), at))),
-        b'$' => bulk(received, number(rest)?, at),
-        b'*' => array(received, number(rest)?, at, levels.checked_sub(1).ok_or(Strange)?),
+        b'#' => Ok(Some((Value::Integer((rest == b"t").into()), at))),
+        b'_' => Ok(Some((Value::Null, at))),
+        b'$' | b'=' => bulk(received, number(rest)?, at),
+        b'!' => Ok(bulk(received, number(rest)?, at)?.map(|(value, end)| (value.as_error(), end))),
+        b'*' | b'~' => array(1),
+        // A key and a value each.
+        b'%' => array(2),
         _ => Err(Strange),
     }
 }

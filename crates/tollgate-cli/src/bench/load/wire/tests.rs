@@ -172,6 +172,16 @@ fn transcripts() -> Vec<Transcript> {
         ("*2\r\n*1\r\n:1\r\n$1\r\nx\r\n", Said::Denied),
         ("-ERR unknown command 'x'\r\n", error("ERR unknown command 'x'")),
         ("*1\r\n-ERR inside\r\n", error("ERR inside")),
+        // Version 3.
+        ("_\r\n", Said::Allowed),
+        ("#t\r\n", Said::Denied),
+        ("#f\r\n", Said::Allowed),
+        (",1.5\r\n", Said::Allowed),
+        ("(123456789012345678901234567890\r\n", Said::Allowed),
+        ("=7\r\ntxt:abc\r\n", Said::Allowed),
+        ("!7\r\nERR why\r\n", error("ERR why")),
+        ("~2\r\n:1\r\n:2\r\n", Said::Denied),
+        ("%2\r\n+a\r\n:1\r\n+b\r\n*0\r\n", Said::Allowed),
     ];
     let bytes = |says: &[(&str, Said)]| -> Vec<(Vec<u8>, Said)> {
         says.iter().map(|(text, said)| (text.as_bytes().to_vec(), said.clone())).collect()
@@ -231,7 +241,7 @@ fn a_part_of_an_answer_is_waited_for() {
 
 #[test]
 fn what_no_such_server_says_is_refused() {
-    let strange: [(Box<dyn Wire>, &[u8]); 9] = [
+    let strange: [(Box<dyn Wire>, &[u8]); 11] = [
         (Box::new(throttr()), &[7; 18]),
         (Box::new(http()), b"SSH-2.0\r\n"),
         (Box::new(http()), b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"),
@@ -240,6 +250,8 @@ fn what_no_such_server_says_is_refused() {
         (Box::new(resp()), b"\r\n"),
         (Box::new(resp()), b"$3\r\nabcd\r\n"),
         (Box::new(resp()), b"*99999999\r\n"),
+        (Box::new(resp()), b"%9223372036854775807\r\n"),
+        (Box::new(resp()), b">1\r\n:1\r\n"),
         (Box::new(resp()), b"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"),
     ];
     for (wire, bytes) in strange {

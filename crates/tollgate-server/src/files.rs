@@ -76,9 +76,10 @@ impl Text {
 fn not_text(name: &str, error: &FromUtf8Error) -> ReadError {
     let (at, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
     let before = String::from_utf8_lossy(bytes.get(..at).unwrap_or_default());
-    let last = before.rsplit('\n').next().unwrap_or_default();
+    let before = before.replace("\r\n", "\n");
+    let last = before.rsplit(['\n', '\r']).next().unwrap_or_default();
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).saturating_add(1);
-    let line = count(before.matches('\n').count());
+    let line = count(before.matches(['\n', '\r']).count());
     let span = Span { line, column: count(last.chars().count()), length: 1 };
     let text = String::from_utf8_lossy(bytes);
     let mut report = Report::new(&Source { name, text: &text });
@@ -110,12 +111,22 @@ pub(crate) struct Loaded {
     pub(crate) rules: udp::Rules,
 }
 
+/// A file that is no text has a fault, like one whose text is wrong.
+impl From<ReadError> for LoadError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::NotText(faults) => Self::Faults(faults),
+            error @ ReadError::Io { .. } => Self::Read(error),
+        }
+    }
+}
+
 /// Why the files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// One of them cannot be read.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(ReadError),
     /// Something is wrong in them.
     #[error(transparent)]
     Faults(#[from] Faults),

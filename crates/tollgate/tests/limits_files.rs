@@ -250,8 +250,13 @@ fn anchors_and_tags_are_told_where_they_stand() {
         (format!("B: {limit}\nA: &x  # why?{block}"), "2:4: an anchor"),
         (format!("A: !!map{block}"), "1:4: a tag"),
         (format!("A: !map {limit}\n"), "1:4: a tag"),
+        (format!("A: !e!map {limit}\n"), "1:4: "),
+        ("A: {burst: [&b 1], count: 1, period: 1s}".into(), "1:13: an anchor"),
+        ("Ä: &x\nB: 1".into(), "1:4: an anchor"),
     ] {
         let faults = parse(&text, None).unwrap_err();
-        assert!(faults.starts_with(&format!("limits.yaml:{place}")), "{text}{faults}");
+        assert!(faults.contains(&format!("limits.yaml:{place}")), "{text}{faults}");
     }
+    let faults = parse(&format!("A: !!map {limit}\n"), None).unwrap_err();
+    assert!(faults.contains("\n  |    ^^^^^ remove"), "{faults}");
 }

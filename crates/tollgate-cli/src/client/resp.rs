@@ -10,13 +10,14 @@ use super::connection::Connection;
 use super::error::Failure;
 use crate::error::{Error, Exit};
 use crate::output::{Output, say};
+use crate::table::shown;
 use value::Value;
 
 const DOOR: &str = "a server for clients of Redis";
 /// No reply is longer.
 const REPLY_BYTES_MAX: usize = 2 << 20;
 /// Whoever the token belongs to: servers of ours do not ask, and Redis has one of this name.
-pub(crate) const USER: &str = "default";
+const USER: &str = "default";
 
 /// What to ask, and whom.
 #[derive(Debug)]
@@ -32,11 +33,11 @@ pub(crate) struct Resp {
 /// Asks, and prints what was replied.
 pub(crate) fn run(resp: &Resp) -> Result<Exit, Error> {
     let mut connection = Connection::open(&resp.server, resp.timeout)?;
-    if let Some(SecretText(token)) = &resp.token {
-        ask(&mut connection, &[b"AUTH", USER.as_bytes(), token.as_bytes()])?;
+    if let Some(token) = &resp.token {
+        ask(&mut connection, &auth(token))?;
     }
     let words: Vec<&[u8]> = resp.words.iter().map(Vec::as_slice).collect();
-    let value = ask(&mut connection, &words)?;
+    let value = ask(&mut connection, &command(&words))?;
     let mut output = Output::new();
     output.line(&value)?;
     output.finish()?;
@@ -45,18 +46,29 @@ pub(crate) fn run(resp: &Resp) -> Result<Exit, Error> {
     Ok(if verdict.is_limited { Exit::Denied } else { Exit::Allowed })
 }
 
-/// Sends a command and reads the reply. Refuses one that says that something is wrong.
-fn ask(connection: &mut Connection, words: &[&[u8]]) -> Result<Value, Failure> {
+/// What shows a token.
+pub(crate) fn auth(SecretText(token): &SecretText) -> Vec<u8> {
+    command(&[b"AUTH", USER.as_bytes(), token.as_bytes()])
+}
+
+/// A command as it is sent.
+fn command(words: &[&[u8]]) -> Vec<u8> {
     let mut request = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
         request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
         request.extend_from_slice(word);
         request.extend_from_slice(b"\r\n");
     }
-    let reply = connection.ask_value(&request, REPLY_BYTES_MAX, value::length)?;
+    request
+}
+
+/// Sends a command and reads the reply. Refuses one that says that something is wrong.
+fn ask(connection: &mut Connection, request: &[u8]) -> Result<Value, Failure> {
+    let reply = connection.ask_value(request, REPLY_BYTES_MAX, value::length)?;
     match Value::read(&reply) {
         Some(Value::Error(text)) => {
-            Err(Failure::Refused { server: connection.server().clone(), text })
+            let (server, text) = (connection.server().clone(), shown(&text));
+            Err(Failure::Refused { server, text })
         }
         Some(value) => Ok(value),
         None => Err(connection.strange(DOOR, &reply)),

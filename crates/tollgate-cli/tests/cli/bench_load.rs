@@ -25,18 +25,18 @@ fn bench(door: &str, address: &impl ToString, args: &[&str]) -> Ran {
 }
 
 /// The report of a run that measured something, as JSON.
-fn report(door: &str, address: &impl ToString, args: &[&str]) -> Value {
+pub(crate) fn report(door: &str, address: &impl ToString, args: &[&str]) -> Value {
     let ran = bench(door, address, &[args, &["--format", "json"]].concat());
     assert_eq!(ran.code, Some(0), "{door} {args:?}: {}", ran.stderr);
     let [report] = &ran.json()[..] else { panic!("one line: {}", ran.stdout) };
     report.clone()
 }
 
-fn count(report: &Value, field: &str) -> u64 {
+pub(crate) fn count(report: &Value, field: &str) -> u64 {
     report[field].as_u64().unwrap_or_else(|| panic!("{field} of {report}"))
 }
 
-fn micros(report: &Value, field: &str) -> f64 {
+pub(crate) fn micros(report: &Value, field: &str) -> f64 {
     report["latency_us"][field].as_f64().unwrap_or_else(|| panic!("{field} of {report}"))
 }
 
@@ -207,7 +207,7 @@ fn a_connection_that_looks_by_itself_hears_every_answer_and_who_is_not_there() {
 }
 
 /// A token-bucket server that answers each connection as `answer` does.
-fn serve(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
+pub(crate) fn serve(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
@@ -220,7 +220,7 @@ fn serve(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
 }
 
 /// Answers lines until the client goes; before the line number `at`, what `then` does happens.
-fn answer_lines(mut stream: TcpStream, at: usize, then: impl Fn(&mut TcpStream)) {
+pub(crate) fn answer_lines(mut stream: TcpStream, at: usize, then: impl Fn(&mut TcpStream)) {
     stream.set_nodelay(true).unwrap();
     let lines = BufReader::new(stream.try_clone().unwrap()).lines();
     for (index, _line) in lines.map_while(Result::ok).enumerate() {
@@ -233,7 +233,8 @@ fn answer_lines(mut stream: TcpStream, at: usize, then: impl Fn(&mut TcpStream))
     }
 }
 
-const ONE: [&str; 8] = ["--connections", "1", "--keys", "1", "--warm-up", "0s", "--name", "a"];
+pub(crate) const ONE: [&str; 8] =
+    ["--connections", "1", "--keys", "1", "--warm-up", "0s", "--name", "a"];
 
 #[test]
 fn a_stall_shows_in_the_open_loop_and_hides_in_the_closed_one() {
@@ -280,64 +281,6 @@ fn what_could_not_be_sent_by_the_end_is_told() {
     // They waited until the end, which came when nobody waited for the last answer any more.
     assert!(micros(&report, "p50") > 500_000.0, "{report}");
     assert!(report["first_failure"].as_str().unwrap().contains("did not answer within 1s100ms"));
-}
-
-#[test]
-fn what_was_measured_is_told_also_if_the_server_is_gone_by_the_end() {
-    let dies = |lines| {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        thread::spawn(move || {
-            let (stream, _) = listener.accept().unwrap();
-            // Nobody else is let in.
-            drop(listener);
-            answer_lines(stream, lines, |it| it.shutdown(std::net::Shutdown::Both).unwrap());
-        });
-        address
-    };
-    let bench = |address: &str, args: &[&str]| {
-        let args = [&ONE[..], &["--timeout", "20s", "--for", "10s"], args].concat();
-        run(&[&["bench", "bucket", "--server", address], &args[..]].concat())
-    };
-    // One is tried first.
-    let ran = bench(&dies(101), &["--format", "json"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let report = ran.json().remove(0);
-    assert_eq!((count(&report, "requests"), count(&report, "lost")), (100, 1), "{report}");
-    assert_eq!(count(&report, "broken_connections"), 1, "{report}");
-    assert!(report["first_failure"].as_str().unwrap().contains("closed the connection"));
-    // A second step finds nobody; the first is told.
-    let ran = bench(&dies(101), &["--depth", "1,2"]);
-    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
-    assert!(ran.stdout.contains("latency   p50 "), "{}", ran.stdout);
-    assert!(ran.stderr.contains("error: connecting to "), "{}", ran.stderr);
-    // To compare it with something, that is not enough.
-    let contender = format!("bucket --server {} --connections 1 --keys 1 --name a", dies(101));
-    let ran = run(&["bench", "--compare", &contender, &contender, "--for", "10s"]);
-    assert_eq!((ran.code, &*ran.stdout), (Some(3), ""));
-    assert!(ran.stderr.contains("closed the connection"), "{}", ran.stderr);
-    assert_eq!(bench(&dies(1), &[]).code, Some(3), "nothing was measured");
-}
-
-#[test]
-fn a_rate_at_which_nothing_comes_due_is_told() {
-    let address = serve(|stream| answer_lines(stream, usize::MAX, |_| ()));
-    let args = ["--for", "100ms", "--warm-up", "50ms", "--rate", "1", "--connections", "1"];
-    let more = ["--keys", "1", "--name", "a"];
-    let ran = run(&[&["bench", "bucket", "--server", &address], &args[..], &more].concat());
-    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
-    assert!(ran.stderr.contains("no request comes due within 100ms"), "{}", ran.stderr);
-}
-
-#[test]
-fn what_a_server_says_moves_no_cursor() {
-    let address = serve(|mut stream| {
-        let _ = stream.read(&mut [0; 64]);
-        let _ = stream.write_all(b"\x1b[2J\x07 BUCKET NOT FOUND\n");
-    });
-    let ran = run(&[&["bench", "bucket", "--server", &address], &ONE[..]].concat());
-    assert_eq!((ran.code, &*ran.stdout), (Some(3), ""));
-    assert!(!ran.stderr.contains(['\x1b', '\x07']), "{:?}", ran.stderr);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod ask;
 mod ask_offline;
 mod bench;
 mod bench_compare;
+mod bench_ends;
 mod bench_judge;
 mod bench_load;
 mod check;

@@ -185,3 +185,19 @@ fn nobody_is_told_when_the_reader_leaves() {
     child.stderr.take().unwrap().read_to_string(&mut words).unwrap();
     assert_eq!((child.wait().unwrap().code(), &*words), (Some(0), ""));
 }
+
+#[test]
+fn times_may_step_back_whatever_the_number_of_keys() {
+    let limits = file("replay-back.yaml", "L: {burst: 1, count: 1, period: 1s}");
+    let mut input = String::new();
+    for (letter, at) in [('k', 10 * SECOND), ('j', 20 * SECOND), ('k', 10 * SECOND + 1)] {
+        for n in 0..2_000 {
+            let id = format!("{letter}{n}");
+            let ask = json!({"at": at, "op": "spend", "limit": "L", "id": id});
+            writeln!(input, "{ask}").unwrap();
+        }
+    }
+    let ran = run_with(&["replay", "limits", "--limits", &limits], input.as_bytes());
+    let allowed: Vec<_> = ran.json().iter().map(|it| it["allowed"] == true).collect();
+    assert_eq!(allowed, [[true; 4_000].as_slice(), &[false; 2_000]].concat());
+}

@@ -204,13 +204,16 @@ impl<'a> Report<'a> {
         let end = lines.line.char_indices().nth(column).map_or(lines.line.len(), |(end, _)| end);
         let beside = lines.line.get(..end).unwrap_or_default();
         let (line, text) = if beside.trim().is_empty() { above } else { (span.line, beside) };
-        let Some((before, marked)) = text.rsplit_once(mark) else { return span };
-        // Some tags begin with two.
-        let before = before.trim_end_matches(mark);
-        let count = |text: &str| u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+        // Some tags have more than one.
+        let begins =
+            |before: &str| before.ends_with([' ', '\t', '[', '{', ',']) || before.is_empty();
+        let mut places = text.match_indices(mark).filter_map(|(at, _)| text.split_at_checked(at));
+        let Some((before, marked)) = places.rfind(|(before, _)| begins(before)) else {
+            return span;
+        };
         let word = marked.split(char::is_whitespace).next().unwrap_or_default();
-        let [column, length] = [before, word].map(|text| count(text).saturating_add(1));
-        Span { line, column, length }
+        let count = |text: &str| u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+        Span { line, column: count(before).saturating_add(1), length: count(word) }
     }
 
     /// The faults from top to bottom, each with the line it is about.

@@ -251,7 +251,7 @@ pub(crate) fn parse_run(text: &str) -> Result<Nanos, String> {
     is_good.then_some(length).ok_or_else(|| format!("it is above 0s, up to {LENGTH_MAX}"))
 }
 
-/// Refuses what is no picture of this kind, or cannot be written, before anything is measured.
+/// Refuses what is no picture of this kind, or has no folder, before anything is measured.
 fn parse_chart(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg")) {
@@ -335,7 +335,9 @@ impl<D: Args, M: Args> RawLoad<D, M> {
         let depth = steps.iter().map(|step| step.depth).min().unwrap_or(1);
         if segments > depth {
             let words = format!("--segments {segments} are more than a connection sends");
-            return Err(BenchError::Usage(format!("{words}: at most --depth, which is {depth}")));
+            return Err(BenchError::Usage(format!(
+                "{words}: at most the least --depth, which is {depth}"
+            )));
         }
         if keys > 1 && spread != Spread::One && !target.door.has_keys() {
             let words = format!("`{}` is the same for every key", target.door);

@@ -18,7 +18,7 @@ const LIMITED: i64 = 1;
 
 #[derive(Debug, Args)]
 pub(crate) struct RawCommand {
-    /// What to ask: cl-throttle, throttle, get, evalsha, or any words with {key} in them
+    /// What to ask: cl-throttle, throttle, get, evalsha, or a command in its own words
     #[arg(long, value_name = "COMMAND", default_value = "cl-throttle")]
     command: String,
     #[arg(long, value_name = "TEXT")]

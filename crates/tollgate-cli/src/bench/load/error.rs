@@ -19,7 +19,7 @@ pub(crate) enum BenchError {
     #[error(transparent)]
     Failure(#[from] Failure),
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(ReadError),
     #[error("{0}")]
     Faults(#[from] Faults),
     #[error(transparent)]
@@ -40,6 +40,16 @@ pub(crate) enum BenchError {
     Chart { path: PathBuf, source: io::Error },
     #[error("starting the runtime")]
     Runtime(#[source] io::Error),
+}
+
+/// A file that is no text has a fault, like one whose text is wrong.
+impl From<ReadError> for BenchError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::NotText(faults) => Self::Faults(faults),
+            error @ ReadError::Io { .. } => Self::Read(error),
+        }
+    }
 }
 
 impl BenchError {

@@ -85,13 +85,20 @@ impl Run<'_> {
             failures = finish(tasks) => failures,
             () = conductor.conduct() => Vec::new(),
         };
+        let now = stage.clock.now();
+        let is_early = !stage.is_over(now);
+        stage.count_unsent(&lines, now);
+        let window = stage.tally.borrow_mut().end(now);
         let used = cpu.map(|cpu| {
             // The last connection may have been done before anybody looked.
-            cpu.look(&stage.window, stage.clock.now());
+            cpu.look(&window, now);
             cpu.used()
         });
-        let cpu = used.transpose().map_err(|error| self.pid(error))?;
-        stage.count_unsent(&lines, stage.clock.now());
+        let cpu = match used {
+            // A server that is gone is told of in another way.
+            Some(Err(_)) if is_early => None,
+            used => used.transpose().map_err(|error| self.pid(error))?,
+        };
         self.conclude(&stage, failures, cpu)
     }
 

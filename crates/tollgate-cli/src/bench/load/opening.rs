@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
-use tollgate_server::settings::SecretText;
 
 use super::error::BenchError;
 use super::input::Input;
@@ -19,7 +18,7 @@ use super::wire::udp::UdpWire;
 use super::wire::{Answer, Strange, Wire};
 use super::{datagram, stream};
 use crate::client::Failure;
-use crate::client::resp::USER;
+use crate::client::resp::auth;
 use crate::table::shown;
 
 /// What a server is given that runs scripts.
@@ -66,11 +65,9 @@ impl Target {
     /// Opens one connection, and shows the token on it if that is done once.
     pub(crate) async fn connect(&self, addresses: &[SocketAddr]) -> Result<TcpStream, Failure> {
         let mut stream = stream::connect(&self.server, addresses, self.timeout).await?;
-        if let Door::Resp { token: Some(SecretText(token)), .. } = &self.door {
-            let mut out = Vec::new();
-            let words = ["AUTH", USER, token].map(str::to_owned);
-            RespWire::new(self.template(), &words, None).ask(0, &mut out);
-            let shown = self.exchange(&mut stream, &out, |received| {
+        if let Door::Resp { token: Some(token), .. } = &self.door {
+            let showing = auth(token);
+            let accepted = self.exchange(&mut stream, &showing, |received| {
                 let Some((value, _)) = resp::read(received, 1)? else { return Ok(None) };
                 Ok(Some(match value {
                     Value::Error(words) => Err(text_of(words)),
@@ -78,7 +75,7 @@ impl Target {
                 }))
             });
             let refused = |text| Failure::Refused { server: self.server.clone(), text };
-            shown.await?.map_err(refused)?;
+            accepted.await?.map_err(refused)?;
         }
         Ok(stream)
     }

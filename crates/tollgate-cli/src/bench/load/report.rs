@@ -199,12 +199,16 @@ impl Report {
         if self.unsent > 0 {
             rows.push(("unsent", format!("{} were due, and not sent by the end", self.unsent)));
         }
-        if let Some(failure) = &self.first_failure {
-            let (broken, again) = (self.broken_connections, self.reconnects);
-            let words = format!("{broken} for good, {again} opened again; the first: {failure}");
-            rows.push(("broken", words));
-        }
+        rows.extend(self.broken());
         rows
+    }
+
+    /// Which connections broke, if some did. What a server said is escaped where it is told.
+    fn broken(&self) -> Option<(&'static str, String)> {
+        let failure = self.first_failure.as_ref()?;
+        let (broken, again) = (self.broken_connections, self.reconnects);
+        let words = format!("{broken} for good, {again} opened again; the first: {failure}");
+        Some(("broken", words))
     }
 }
 
@@ -240,8 +244,12 @@ pub(crate) fn print_sweep(reports: &[Report], output: &mut Output) -> Result<(),
     ];
     table(&head, reports.iter().map(Report::row).collect(), output)?;
     for report in reports {
-        let Some(judgement) = &report.judgement else { continue };
-        output.line(format_args!("\nloop      {}", report.pace()))?;
+        let (broken, judgement) = (report.broken(), &report.judgement);
+        if broken.is_some() || judgement.is_some() {
+            output.line(format_args!("\nloop      {}", report.pace()))?;
+        }
+        broken.into_iter().try_for_each(|broken| output.line(line(broken)))?;
+        let Some(judgement) = judgement else { continue };
         judgement.lines().into_iter().try_for_each(|line| output.line(line))?;
     }
     Ok(())

@@ -16,6 +16,10 @@ use crate::client::Failure;
 /// How many requests of one socket can have gone by since the oldest that was not answered.
 const SPAN_MAX: usize = 1 << 16;
 
+/// Of how many requests that were never sent it is told how long each waited; of more, some stand
+/// for others that were due at about the same time.
+const UNSENT_TOLD_APART: u64 = 1 << 20;
+
 /// How often a connection that is alone looks for its answer before it sees to anything else: for less
 /// than a millisecond.
 const LOOKS: usize = 1 << 10;
@@ -48,8 +52,16 @@ impl Stage {
     /// When the `nth` request of a connection is due, if they come at a rate: they go to one connection
     /// after the other.
     fn due_on(&self, connection: u64, nth: u64, rate: u64) -> Moment {
-        let connections = u64::try_from(self.target.connections).unwrap_or(1);
-        self.due(connection + nth * connections, rate)
+        self.due(connection + nth * self.connections(), rate)
+    }
+
+    /// How many requests of a connection are due before `moment`.
+    fn count_before(&self, connection: u64, moment: Moment, rate: u64) -> u64 {
+        let nanos = moment.since(self.start).get();
+        // Rounded up: one that is due a moment earlier is before it.
+        let all = (nanos * u128::from(rate)).div_ceil(1_000_000_000);
+        let all = u64::try_from(all).unwrap_or(u64::MAX);
+        all.saturating_sub(connection).div_ceil(self.connections())
     }
 
     /// Counts what came due and was not sent by the end, `now`: whoever wanted to ask has waited for
@@ -58,11 +70,21 @@ impl Stage {
         let Some(rate) = self.step.rate else { return };
         let mut tally = self.tally.borrow_mut();
         for (connection, line) in (0..).zip(lines) {
-            let due = (line.sent.get()..).map(|nth| self.due_on(connection, nth, rate));
-            for due in due.take_while(|due| !self.is_over(*due)) {
-                tally.leave(due, now);
+            let before = |moment| self.count_before(connection, moment, rate);
+            // What comes due later was not held up by anybody.
+            let end = before(self.window.end.min(now));
+            let mut next = before(self.window.begin).max(line.sent.get());
+            let together = end.saturating_sub(next) * self.connections() / UNSENT_TOLD_APART + 1;
+            while next < end {
+                let count = together.min(end - next);
+                tally.leave(self.due_on(connection, next, rate), now, count);
+                next += count;
             }
         }
+    }
+
+    fn connections(&self) -> u64 {
+        u64::try_from(self.target.connections).unwrap_or(1)
     }
 
     pub(crate) fn is_over(&self, now: Moment) -> bool {

@@ -130,12 +130,11 @@ impl Tally {
         }
     }
 
-    /// A request that was due was not sent by the end, `now`. Its answer would have come later still.
-    pub(crate) fn leave(&mut self, due: Moment, now: Moment) {
-        if self.window.has(due) {
-            self.counts.unsent += 1;
-            self.latencies.saturating_record(nanos_between(due, now));
-        }
+    /// Some requests that were due were not sent by the end, `now`. Their answers would have come later
+    /// still.
+    pub(crate) fn leave(&mut self, due: Moment, now: Moment, count: u64) {
+        self.counts.unsent += count;
+        self.latencies.saturating_record_n(nanos_between(due, now), count);
     }
 
     /// Nobody waits for the answer to a request any more.
@@ -143,6 +142,12 @@ impl Tally {
         if let Some(record) = &mut self.record {
             record.lose(asked);
         }
+    }
+
+    /// Nobody asks any more: what comes behind does not count. Says what does.
+    pub(crate) fn end(&mut self, now: Moment) -> Window {
+        self.window.end = self.window.end.min(now);
+        self.window
     }
 
     /// How long the requests could be sent.

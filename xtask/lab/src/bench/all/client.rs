@@ -101,7 +101,7 @@ pub(super) fn run(
 pub(super) fn tool(tollgate: &Path, server: &Server, door: &str) -> Result<Command, Failure> {
     let address = server.address(door).ok_or_else(|| format!("the door {door} is not open"))?;
     let mut command = pinned(CLIENT_CORE, tollgate);
-    command.args(["bench", door, "--server", address]);
+    command.args(["bench", door, "--server", address]).env_remove("TOLLGATE_TOKEN");
     Ok(command)
 }
 
@@ -135,6 +135,9 @@ fn sample(json: &str) -> Result<Sample, Failure> {
     let errors = number(&report["errors"], "errors")?;
     if errors > 0.0 {
         return Err(format!("{errors} errors, the first {}", report["first_error"]).into());
+    }
+    if report["broken_connections"].as_u64() > Some(0) {
+        return Err(format!("connections broke, the first: {}", report["first_failure"]).into());
     }
     let denied = number(&report["denied"], "denied")?;
     let requests = number(&report["requests"], "requests")?;

@@ -12,7 +12,8 @@ are answered, and sends the next, as `redis-benchmark -P` does. A server that st
 With --rate the loop is open: requests come due at that rate, to one connection after the other,
 whatever the server does; --depth is how many a connection may have in flight. A latency counts from
 when a request was due, so a stall shows in all that it held up; what could not be sent by the end
-is told, and counts with as long as it had waited. To be on time this program keeps one processor busy.
+is told, and counts with as long as it had waited. To be on time this program keeps one processor
+busy.
 
 Several depths or several rates, such as --depth 1,4,16, are measured one after the other.
 

@@ -58,9 +58,7 @@ impl NameError {
         match self {
             Self::Empty => "expected the name of a limit, such as NewOrdersPerAccount",
             Self::TooLong => "use a shorter name",
-            Self::Colon => {
-                "an id follows the name only where one id is overridden, as `NAME:ID: {..}`"
-            }
+            Self::Colon => "an id follows the name only in an overrides file, as `NAME:ID: {..}`",
             Self::Blank => "use letters, digits, `-`, `_` or `.`",
             // Its buckets would be called `6:id`, like those of the limit with number 6.
             Self::Number => "its buckets could be taken for those of the limit with that number",

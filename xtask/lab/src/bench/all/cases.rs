@@ -185,28 +185,32 @@ fn resp(depth: u32, get: f64, script: f64, keys: Keys) -> Group {
     let contender = |name, kind, command| Contender { name, kind, load: load(command) };
     let mut comparisons = Vec::new();
     // The client pays for waking a server that sleeps; what it pays otherwise, the polling one shows.
+    let asleep = ["CL.THROTTLE", "THROTTLE"];
     let polling = ["CL.THROTTLE, --poll 50us", "THROTTLE, --poll 50us"];
-    for ours in ["CL.THROTTLE", "THROTTLE"].into_iter().chain(polling) {
-        comparisons.push(compare(ours, "redis GET", Rate, AtLeast(get)));
-        comparisons.push(compare(ours, "redis EVALSHA GCRA", Rate, AtLeast(script)));
-        comparisons.push(compare(ours, "throttlecrab", Rate, Any));
-        comparisons.push(compare(ours, "bare RESP", Rate, Any));
+    for (ours, bare) in [(asleep, "bare RESP"), (polling, "bare polling RESP")] {
+        for ours in ours {
+            comparisons.push(compare(ours, "redis GET", Rate, AtLeast(get)));
+            comparisons.push(compare(ours, "redis EVALSHA GCRA", Rate, AtLeast(script)));
+            comparisons.push(compare(ours, "throttlecrab", Rate, Any));
+            comparisons.push(compare(ours, bare, Rate, Any));
+        }
+        // What this client gets of who decides nothing.
+        comparisons.push(compare(bare, "redis GET", Rate, Any));
+        comparisons.push(compare(bare, "redis EVALSHA GCRA", Rate, Any));
     }
-    // What this client gets of who decides nothing.
-    comparisons.push(compare("bare RESP", "redis GET", Rate, Any));
-    comparisons.push(compare("bare RESP", "redis EVALSHA GCRA", Rate, Any));
     Group {
         door: "resp",
         load: format!("redis-benchmark, 50 connections, depth {depth}"),
         contenders: vec![
-            contender("CL.THROTTLE", Kind::Tollgate, Command::ClThrottle),
-            contender("THROTTLE", Kind::Tollgate, Command::Throttle),
+            contender(asleep[0], Kind::Tollgate, Command::ClThrottle),
+            contender(asleep[1], Kind::Tollgate, Command::Throttle),
             contender(polling[0], Kind::Polling, Command::ClThrottle),
             contender(polling[1], Kind::Polling, Command::Throttle),
             contender("redis EVALSHA GCRA", Kind::Redis, Command::EvalSha),
             contender("redis GET", Kind::Redis, Command::Get),
             contender("throttlecrab", Kind::Throttlecrab, Command::Throttlecrab),
             contender("bare RESP", Kind::ConstantResp, Command::ClThrottle),
+            contender("bare polling RESP", Kind::PollingResp, Command::ClThrottle),
         ],
         comparisons,
     }

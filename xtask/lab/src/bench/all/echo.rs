@@ -3,10 +3,12 @@
 //! Each is a process of its own and one thread (the polling one over TCP has one for each
 //! connection), says where it listens as `tollgate serve` does, and goes on until it is killed.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt as _, Full};
@@ -21,7 +23,7 @@ use nix::sys::socket::{
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::{LocalSet, spawn_local, yield_now};
 
 use super::super::Failure;
 
@@ -68,6 +70,9 @@ enum Kind {
     Resp {
         #[arg(long)]
         answer: String,
+        /// Look some more before it sleeps
+        #[arg(long)]
+        poll: bool,
     },
     /// One answer to every HTTP request
     Http {
@@ -86,10 +91,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         Kind::PollingUdp => polling_datagrams(),
         Kind::PollingTcp { bytes, answer_bytes } => polling_streams((*bytes).max(1), *answer_bytes),
-        Kind::Resp { answer } => {
+        Kind::Resp { answer, poll } => {
             // Enough for any read: a command has more than one byte.
             let (each, answers) = (answer.len(), Bytes::from(answer.repeat(READ_BYTES)));
-            accept(move |stream| resp_constant(stream, each, answers.clone()))
+            let watch = poll.then(Watch::default).map(Rc::new);
+            accept(move |stream| resp_constant(stream, each, answers.clone(), watch.clone()))
         }
         Kind::Http { body } => {
             let body = Bytes::from(body.clone());
@@ -196,7 +202,12 @@ async fn stream_echo(stream: TcpStream, bytes: usize, answer_bytes: usize) -> Re
 }
 
 /// Answers every array; no word of whom it is asked by has an asterisk in it.
-async fn resp_constant(stream: TcpStream, each: usize, answers: Bytes) -> Result<(), Failure> {
+async fn resp_constant(
+    stream: TcpStream,
+    each: usize,
+    answers: Bytes,
+    watch: Option<Rc<Watch>>,
+) -> Result<(), Failure> {
     let mut stream = stream;
     let mut room = vec![0; READ_BYTES];
     loop {
@@ -204,9 +215,37 @@ async fn resp_constant(stream: TcpStream, each: usize, answers: Bytes) -> Result
         if length == 0 {
             return Ok(());
         }
+        if let Some(watch) = &watch {
+            watch.go_on();
+        }
         #[expect(clippy::naive_bytecount, reason = "one line of a benchmark is not worth a crate")]
         let count = room[..length].iter().filter(|byte| **byte == b'*').count();
         stream.write_all(&answers[..count * each]).await?;
+    }
+}
+
+/// What keeps a runtime from sleeping for a while after something came.
+#[derive(Default)]
+struct Watch {
+    until: Cell<Option<Instant>>,
+}
+
+impl Watch {
+    #[expect(clippy::disallowed_methods, reason = "it is time that it waits for")]
+    fn go_on(self: &Rc<Self>) {
+        let is_over = self.until.replace(Some(Instant::now() + POLL)).is_none();
+        if is_over {
+            spawn_local(Rc::clone(self).keep());
+        }
+    }
+
+    /// A task that wants to be polled again has the runtime look at its sockets and come back.
+    #[expect(clippy::disallowed_methods, reason = "it is time that it waits for")]
+    async fn keep(self: Rc<Self>) {
+        while self.until.get().is_some_and(|until| Instant::now() < until) {
+            yield_now().await;
+        }
+        self.until.set(None);
     }
 }
 

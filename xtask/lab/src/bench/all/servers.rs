@@ -65,6 +65,8 @@ pub(super) enum Kind {
     EchoResp,
     /// Says the same to every command.
     ConstantResp,
+    /// The same, and it looks for more before it sleeps.
+    PollingResp,
     EchoHttp,
     /// Those that look for more before they sleep, as ours does if told.
     PollingEchoUdp,
@@ -83,6 +85,7 @@ impl Kind {
                 | Self::PollingEchoUdp
                 | Self::EchoSegments
                 | Self::ConstantResp
+                | Self::PollingResp
                 | Self::EchoHttp
         );
         knows_none || self.bytes().is_some()
@@ -197,6 +200,7 @@ impl Servers {
                 self.echo(&["tcp", "--bytes", bytes, "--answer-bytes", answer])
             }
             Kind::ConstantResp => self.echo(&["resp", "--answer", RESP_ANSWER]),
+            Kind::PollingResp => self.echo(&["resp", "--poll", "--answer", RESP_ANSWER]),
             Kind::EchoHttp => {
                 let body = self.of(Kind::Tollgate)?.address("http").map(http_answer);
                 let body = body.ok_or("the HTTP door is not open")??;

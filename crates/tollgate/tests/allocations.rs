@@ -113,8 +113,9 @@ fn no_decision_of(limiter: &Limiter) {
         assert_eq!(limiter.transaction(&many, now).unwrap().each.len(), TRANSACTION_ASKS_MAX);
         limiter.refund_all(&many, now).unwrap();
         let rule = Rule::new(3, 1, Nanos::from_secs(1)).unwrap();
+        let carry = || limiter.carry(rule, now).unwrap();
         let asks: [Request<'_>; 64] =
-            std::array::from_fn(|n| Request::carried(limiter.carry(rule).unwrap(), &ids[n], 1));
+            std::array::from_fn(|n| Request::carried(carry(), &ids[n], 1));
         assert_eq!(limiter.batch(batch, &asks, now).iter().flatten().count(), 64);
     };
     let now = Moment::from_nanos(0);

@@ -5,11 +5,11 @@
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex, RwLock};
 
 use tollgate::algorithm::gcra::Rule;
 use tollgate::limiter::{
-    CARRIED, CARRIED_RULES_MAX, Decided, Ruling, TRANSACTION_ASKS_MAX, TooManyRules, Witness,
+    CARRIED, CARRIED_RULES_MAX, Decided, ERA, Ruling, TRANSACTION_ASKS_MAX, TooManyRules, Witness,
 };
 use tollgate::limits::{ID_BYTES_MAX, Limits, Source};
 use tollgate::store::MEMORY_MIN;
@@ -117,7 +117,7 @@ impl Pair {
         let (mut carried, mut named) = (Vec::new(), Vec::new());
         for (n, key) in keys.iter().enumerate() {
             let (cost, mode) = of(n);
-            let rule = self.carrying.carry(self.terms[*key].rule()).unwrap();
+            let rule = self.carrying.carry(self.terms[*key].rule(), START).unwrap();
             carried.push(Request::carried(rule, KEYS[*key], cost).with_mode(mode));
             named.push(Request::new(KEYS[*key], "x", cost).with_mode(mode));
         }
@@ -188,21 +188,22 @@ fn one(limiter: &Limiter, carried: Carried, key: &str, cost: u64) -> Decision {
 /// Has as many rules known as there can be, of bursts from 1.
 fn fill(limiter: &Limiter) {
     for burst in 1..=CARRIED_RULES_MAX as u64 {
-        limiter.carry(hourly(burst)).unwrap();
+        limiter.carry(hourly(burst), START).unwrap();
     }
-    assert_eq!(limiter.carry(hourly(CARRIED_RULES_MAX as u64 + 1)), Err(TooManyRules));
+    assert_eq!(limiter.carry(hourly(CARRIED_RULES_MAX as u64 + 1), START), Err(TooManyRules));
 }
 
 #[test]
 fn rules_are_bounded_and_those_that_are_known_go_on() {
     let limiter = nothing();
-    let known = limiter.carry(hourly(7)).unwrap();
+    let known = limiter.carry(hourly(7), START).unwrap();
     one(&limiter, known, "ada", 7);
     fill(&limiter);
-    let refused = limiter.carry(hourly(1 << 20)).unwrap_err().to_string();
+    let refused = limiter.carry(hourly(1 << 20), START).unwrap_err().to_string();
     assert!(refused.starts_with("asks came with 65536 different rules"), "{refused}");
-    assert_eq!(limiter.carry(hourly(7)), Ok(known));
-    assert!(!one(&limiter, known, "ada", 1).allowed);
+    for known in [known, limiter.carry(hourly(7), START).unwrap()] {
+        assert!(!one(&limiter, known, "ada", 1).allowed);
+    }
     let terms = Terms { burst: 2, count: 1, nanos: SECOND };
     limiter.reload(limits(&[terms; 4]), START).unwrap();
     assert!(
@@ -211,24 +212,150 @@ fn rules_are_bounded_and_those_that_are_known_go_on() {
     );
 }
 
+/// The moment that is so many eras after the start.
+fn eras(count: u64) -> Moment {
+    START.after(Nanos::new(ERA.get() * u128::from(count)))
+}
+
+/// Brings rules that nobody needs until one is refused, in every one of these eras. Tells how many
+/// found room in each.
+fn flood(limiter: &Limiter, over: std::ops::Range<u64>) -> Vec<usize> {
+    let strangers = |era: u64| (0..).map(move |n| hourly(1_000_000 + era % 4_000 * 200_000 + n));
+    let carried = |era: u64| strangers(era).map(move |rule| limiter.carry(rule, eras(era)));
+    over.map(|era| carried(era).take_while(Result::is_ok).count()).collect()
+}
+
+#[test]
+fn rules_that_nobody_needs_make_room_for_others() {
+    let limiter = nothing();
+    fill(&limiter);
+    let bring = |era| limiter.carry(hourly(1 << 20), eras(era));
+    assert_eq!(bring(0), Err(TooManyRules));
+    assert_eq!(bring(1), Err(TooManyRules), "an ask by one of them may be under way");
+    assert!(bring(2).is_ok());
+    assert_eq!(flood(&limiter, 3..4), [CARRIED_RULES_MAX - 1]);
+}
+
+#[test]
+fn rules_that_buckets_are_under_stay_with_what_was_spent() {
+    const BUCKETS: u64 = 2_000;
+    let limiter = nothing();
+    let spend = |n: u64, cost, now| {
+        let carried = limiter.carry(hourly(10 + n), now).unwrap();
+        let key = n.to_string();
+        let asks = [Request::carried(carried, &key, cost)];
+        limiter.transaction(&asks, now).unwrap().decision.remaining
+    };
+    for n in 0..BUCKETS {
+        assert_eq!(spend(n, 5, START), 5 + n);
+    }
+    // Rules go when nobody brought them for two eras, so by then all did that can.
+    let found_room = |first| flood(&limiter, first..first + 9)[6..].iter().sum::<usize>();
+    assert_eq!(found_room(0), CARRIED_RULES_MAX - 2_000);
+    for n in 0..BUCKETS {
+        assert_eq!(spend(n, 3, eras(8)), 2 + n);
+    }
+    assert_eq!(limiter.held().keys, 2_000);
+    assert_eq!(found_room(30_100), CARRIED_RULES_MAX, "all buckets are full by then");
+}
+
+/// Where a number was that of a rule with fine ticks, and is then one with coarse ticks, a bucket that is
+/// full would owe.
+#[test]
+fn a_full_bucket_stays_full_whatever_rule_gets_the_number_of_its_rule() {
+    let limiter = nothing();
+    for n in 0..500 {
+        let fine = Rule::new(1_000 + n, 1_000_003, Nanos::from_secs(1)).unwrap();
+        let carried = limiter.carry(fine, START).unwrap();
+        one(&limiter, carried, &n.to_string(), 1_000);
+    }
+    flood(&limiter, 1..9);
+    for n in 0..500 {
+        let again = (0..3).find_map(|later| limiter.carry(hourly(10 + n), eras(9 + later)).ok());
+        let key = n.to_string();
+        let asks = [Request::carried(again.unwrap(), &key, 1)];
+        let left = limiter.transaction(&asks, eras(12)).unwrap().decision.remaining;
+        assert_eq!(left, 9 + n);
+    }
+}
+
+#[test]
+fn a_rule_that_is_brought_in_every_era_stays_without_a_bucket() {
+    let limiter = nothing();
+    for era in 0..9 {
+        let mine = limiter.carry(hourly(3), eras(era)).unwrap();
+        flood(&limiter, era..era + 1);
+        let asks = [Request::carried(mine, "ada", 0)];
+        let decision = limiter.transaction(&asks, eras(era)).unwrap().decision;
+        assert_eq!(decision.remaining, 3, "in era {era}");
+    }
+}
+
+#[test]
+fn who_asks_by_a_rule_of_long_ago_is_told_so() {
+    let limiter = nothing();
+    let old = limiter.carry(hourly(3), START).unwrap();
+    assert!(limiter.still_carries(old));
+    flood(&limiter, 0..1);
+    assert!(!limiter.still_carries(old));
+    assert!(one(&limiter, old, "ada", 1).allowed, "it may be asked by in the next era too");
+    flood(&limiter, 1..2);
+    let asks = [Request::carried(old, "ada", 1)];
+    assert_eq!(limiter.transaction(&asks, eras(1)).unwrap_err(), Mistake::RuleForgotten);
+    let mut batch = Batch::default();
+    let told = limiter.batch(&mut batch, &asks, eras(1));
+    assert_eq!(told.iter().next(), Some(Err(&Mistake::RuleForgotten)));
+}
+
+#[test]
+fn threads_that_bring_rules_without_end_are_decided_by_those_they_brought() {
+    const THREADS: u64 = 4;
+    // No ask takes longer than an era: whoever puts the clock forward waits for all.
+    let (limiter, clock) = (nothing(), RwLock::new(0));
+    let bring = |thread: u64| {
+        let mut spent = [0; 64];
+        for n in 0..60_000_u64 {
+            let (burst, key) = (1_000 + n * THREADS + thread, n as usize % spent.len());
+            let era = clock.read().unwrap();
+            let Ok(carried) = limiter.carry(hourly(burst), eras(*era)) else {
+                drop(era);
+                *clock.write().unwrap() += 1;
+                continue;
+            };
+            let name = format!("{thread} {key}");
+            let asks = [Request::carried(carried, &name, 1)];
+            let decision = limiter.transaction(&asks, eras(*era)).unwrap().decision;
+            spent[key] += 1;
+            assert_eq!((decision.allowed, decision.remaining), (true, burst - spent[key]));
+        }
+        spent.iter().sum::<u64>()
+    };
+    let decided: u64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|n| scope.spawn(move || bring(n))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(decided > 3 * CARRIED_RULES_MAX as u64, "{decided}");
+    assert!(*clock.read().unwrap() < 200, "a token would have come back");
+}
+
 #[test]
 fn a_restart_keeps_the_rules_that_buckets_are_under_and_makes_room_for_others() {
     let limiter = nothing();
     fill(&limiter);
-    let used =
-        [1, 30_000, CARRIED_RULES_MAX as u64].map(|burst| limiter.carry(hourly(burst)).unwrap());
+    let used = [1, 30_000, CARRIED_RULES_MAX as u64]
+        .map(|burst| limiter.carry(hourly(burst), START).unwrap());
     for (n, carried) in used.into_iter().enumerate() {
         one(&limiter, carried, KEYS[n], 1);
     }
     let restored = restore(&save(&limiter, START), START);
     for (n, burst) in [1, 30_000, CARRIED_RULES_MAX as u64].into_iter().enumerate() {
-        assert_eq!(restored.carry(hourly(burst)), Ok(used[n]));
-        assert_eq!(one(&restored, used[n], KEYS[n], 0).remaining, burst - 1);
+        let known = restored.carry(hourly(burst), START).unwrap();
+        assert_eq!(one(&restored, known, KEYS[n], 0).remaining, burst - 1);
     }
     for burst in 1..=CARRIED_RULES_MAX as u64 - 3 {
-        restored.carry(hourly(1_000_000 + burst)).unwrap();
+        restored.carry(hourly(1_000_000 + burst), START).unwrap();
     }
-    assert_eq!(restored.carry(hourly(2)), Err(TooManyRules));
+    assert_eq!(restored.carry(hourly(2), START), Err(TooManyRules));
 }
 
 #[test]
@@ -238,7 +365,7 @@ fn rules_that_come_during_a_save_are_in_it_with_their_buckets() {
         scope.spawn(|| {
             let bursts = 1..=CARRIED_RULES_MAX as u64;
             for burst in bursts.take_while(|_| !is_done.load(Ordering::Relaxed)) {
-                let carried = limiter.carry(hourly(burst)).unwrap();
+                let carried = limiter.carry(hourly(burst), START).unwrap();
                 one(&limiter, carried, &(burst % 5_000).to_string(), 1);
             }
         });
@@ -257,7 +384,7 @@ fn threads_that_bring_the_same_rules_at_once_agree_on_them() {
         let ask = |_| {
             scope.spawn(|| {
                 barrier.wait();
-                (1..=3_000).map(|burst| limiter.carry(hourly(burst)).unwrap()).collect()
+                (1..=3_000).map(|burst| limiter.carry(hourly(burst), START).unwrap()).collect()
             })
         };
         let threads: Vec<_> = (0..THREADS).map(ask).collect();
@@ -273,7 +400,7 @@ fn threads_that_bring_the_same_rules_at_once_agree_on_them() {
 #[test]
 fn mistakes_say_what_was_wrong_and_a_cost_above_the_burst_is_denied() {
     let limiter = nothing();
-    let carried = limiter.carry(hourly(3)).unwrap();
+    let carried = limiter.carry(hourly(3), START).unwrap();
     let long = "x".repeat(ID_BYTES_MAX + 1);
     let asks = [
         Request::carried(carried, "ada", 4),
@@ -304,7 +431,7 @@ fn a_limit_of_the_same_name_is_another() {
         Source { name: "limits.yaml", text: "CL.THROTTLE: {burst: 9, count: 1, period: 1h}" };
     let limits = Limits::parse(&source, None).unwrap();
     let limiter = Limiter::with_memory(limits, MEMORY_MIN).unwrap();
-    let carried = limiter.carry(hourly(3)).unwrap();
+    let carried = limiter.carry(hourly(3), START).unwrap();
     let asks = [
         Request::carried(carried, "ada", 1),
         Request::new(CARRIED, "ada", 1),
@@ -334,7 +461,7 @@ fn a_witness_is_told_of_all_rules_under_one_name() {
     let diary = Arc::new(Diary::default());
     let limiter = nothing().witnessed(diary.clone());
     for burst in [3, 4] {
-        let carried = limiter.carry(hourly(burst)).unwrap();
+        let carried = limiter.carry(hourly(burst), START).unwrap();
         let asks = [2, 9].map(|cost| Request::carried(carried, "Ada 1", cost));
         limiter.batch(&mut Batch::default(), &asks, START);
         limiter.transaction(&[Request::carried(carried, "Ada 1", 2)], START).unwrap();

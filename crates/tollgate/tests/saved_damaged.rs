@@ -32,7 +32,7 @@ fn file() -> Vec<u8> {
     limiter.spend("B", "z", 1, NOW).unwrap();
     for (key, burst) in [("x", 2), ("y", 3)] {
         let rule = gcra::Rule::new(burst, 1, Nanos::from_secs(60)).unwrap();
-        let carried = limiter.carry(rule).unwrap();
+        let carried = limiter.carry(rule, NOW).unwrap();
         limiter.transaction(&[Request::carried(carried, key, 1)], NOW).unwrap();
     }
     let averages = Keyed::<Average>::new(MEMORY_MIN).unwrap();

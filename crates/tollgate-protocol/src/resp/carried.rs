@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tollgate::algorithm::gcra::{BURST_MAX, PERIOD_MAX, Rule, RuleError};
 use tollgate::limiter::TooManyRules;
-use tollgate::{Carried, Limiter, Nanos};
+use tollgate::{Carried, Limiter, Moment, Nanos};
 
 use super::codec::integer;
 use super::connection::NO_INTEGER;
@@ -16,6 +16,13 @@ const HEX: &str = "hex:";
 
 /// The longest period that a rule can have, in whole seconds.
 const PERIOD_SECONDS_MAX: u128 = PERIOD_MAX.get() / Nanos::from_secs(1).get();
+
+/// Who knows the rules, now.
+#[derive(Clone, Copy)]
+pub(super) struct Carrier<'l> {
+    pub(super) limiter: &'l Limiter,
+    pub(super) now: Moment,
+}
 
 /// What an ask of this kind says.
 pub(super) struct Asked {
@@ -54,7 +61,7 @@ impl Asked {
     pub(super) fn read(
         words: &[&[u8]],
         last: &mut Option<KnownRule>,
-        limiter: &Limiter,
+        carrier: Carrier<'_>,
     ) -> Result<Self, Refusal> {
         let [max_burst, count, period, quantity @ ..] = words else {
             return Err(Refusal::Integer);
@@ -64,28 +71,39 @@ impl Asked {
             Terms { max_burst: number(max_burst)?, count: number(count)?, period: number(period)? };
         let quantity = quantity.first().map_or(Ok(1), |word| number(word))?;
         let rule = match *last {
-            Some(rule) if rule.terms == terms => rule,
-            _ => *last.insert(terms.make_known(limiter)?),
+            Some(rule) if rule.terms == terms && carrier.still_has(rule.carried) => rule,
+            _ => *last.insert(terms.make_known(carrier)?),
         };
         Ok(Self { rule, quantity })
     }
 }
 
 impl Terms {
-    fn make_known(self, limiter: &Limiter) -> Result<KnownRule, Refusal> {
+    fn make_known(self, carrier: Carrier<'_>) -> Result<KnownRule, Refusal> {
         let natural = |number: i64| u64::try_from(number).unwrap_or_default();
         let burst = u64::try_from(self.max_burst).map_or(0, |most| most.saturating_add(1));
         let period = Nanos::from_secs(natural(self.period));
         let rule = Rule::new(burst, natural(self.count), period).map_err(Refusal::Rule)?;
-        let carried = limiter.carry(rule).map_err(Refusal::Full)?;
+        let carried = carrier.carry(rule)?;
         Ok(KnownRule { terms: self, burst, carried })
     }
 }
 
-/// A rule for whoever needs none: a bucket that is filled is the same under all.
-pub(super) fn any_rule(limiter: &Limiter) -> Result<Carried, Refusal> {
-    let rule = Rule::new(1, 1, Nanos::from_secs(1)).map_err(Refusal::Rule)?;
-    limiter.carry(rule).map_err(Refusal::Full)
+impl Carrier<'_> {
+    fn carry(self, rule: Rule) -> Result<Carried, Refusal> {
+        self.limiter.carry(rule, self.now).map_err(Refusal::Full)
+    }
+
+    /// A rule for whoever needs none: a bucket that is filled is the same under all.
+    pub(super) fn any_rule(self) -> Result<Carried, Refusal> {
+        self.carry(Rule::new(1, 1, Nanos::from_secs(1)).map_err(Refusal::Rule)?)
+    }
+
+    /// Whether a rule need not be carried again.
+    #[inline]
+    pub(super) fn still_has(self, carried: Carried) -> bool {
+        self.limiter.still_carries(carried)
+    }
 }
 
 impl Refusal {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate::{Limiter, Moment};
 
 use super::access::Gatekeeper;
-use super::carried::{self, KnownRule};
+use super::carried::{self, Carrier, KnownRule};
 use super::codec::{Fault, REQUEST_BYTES_MAX, Scan, Words};
 use super::command::{Command, Verb};
 use super::connection::{Client, Talk};
@@ -166,6 +166,10 @@ impl Door {
         self.keeper.as_deref()
     }
 
+    fn carrier(&self, now: Moment) -> Carrier<'_> {
+        Carrier { limiter: &self.limiter, now }
+    }
+
     /// Numbers who is new, and looks whether who has shown a token still has a good one.
     #[inline]
     fn greet(&self, client: &mut Client) {
@@ -187,7 +191,7 @@ impl Door {
         let mut words = Words::new();
         let mut gathered = Gathered::default();
         loop {
-            let mut terms = Terms::new(&self.limiter);
+            let mut terms = Terms::new(self.carrier(replies.now));
             let stop = self.gather(
                 requests,
                 client,
@@ -287,7 +291,7 @@ impl Door {
                 let Some(key) = carried::plain(key, requests.text) else {
                     return Some(Stop::Key(command.verb));
                 };
-                self.gather_carried(command.verb, key, words, client, gathered);
+                gather_carried(command.verb, key, words, client, gathered, terms.carrier);
             }
             Verb::Throttle => gathered.throttle(terms, arguments, requests.text),
             Verb::ThrottleTransaction => return Some(Stop::Transaction),
@@ -320,22 +324,6 @@ impl Door {
         flow
     }
 
-    #[inline]
-    fn gather_carried<'a>(
-        &self,
-        verb: Verb,
-        key: &'a str,
-        words: &[&[u8]],
-        client: &mut Client,
-        gathered: &mut Gathered<'a>,
-    ) {
-        if verb == Verb::ClReset {
-            gathered.cl_reset(key, &self.limiter);
-        } else {
-            gathered.cl_throttle(key, words, &mut client.rule, &self.limiter);
-        }
-    }
-
     /// Decides an ask whose key is no text, or could be taken for one that is not. It is alone: what
     /// stands for its key lives no longer than this.
     async fn write_out(
@@ -348,7 +336,8 @@ impl Door {
         let [_, key, words @ ..] = words else { return };
         let key = carried::text_of(key);
         let mut gathered = Gathered::default();
-        self.gather_carried(verb, &key, words, client, &mut gathered);
+        let carrier = self.carrier(replies.now);
+        gather_carried(verb, &key, words, client, &mut gathered, carrier);
         self.decide(&gathered, replies).await;
     }
 
@@ -389,6 +378,22 @@ impl Door {
             }
             Err(why) => reply::error(&[why], replies.out),
         }
+    }
+}
+
+#[inline]
+fn gather_carried<'a>(
+    verb: Verb,
+    key: &'a str,
+    words: &[&[u8]],
+    client: &mut Client,
+    gathered: &mut Gathered<'a>,
+    carrier: Carrier<'_>,
+) {
+    if verb == Verb::ClReset {
+        gathered.cl_reset(key, carrier);
+    } else {
+        gathered.cl_throttle(key, words, &mut client.rule, carrier);
     }
 }
 

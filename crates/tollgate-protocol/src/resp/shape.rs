@@ -52,7 +52,7 @@ impl Shape {
     }
 
     /// What a request asks that looks the same, for `id`, and how much its bucket holds. Nothing
-    /// where that is not the same for everybody.
+    /// where that is not the same for everybody, or the rule has to be made known again.
     #[inline]
     pub(super) fn ask<'a>(
         &self,
@@ -63,7 +63,7 @@ impl Shape {
     ) -> Option<(Request<'a>, u64)> {
         match self.asked.as_ref()? {
             Asked::Carried { rule, burst, cost } => {
-                Some((Request::carried(*rule, id, *cost), *burst))
+                terms.carrier.still_has(*rule).then(|| (Request::carried(*rule, id, *cost), *burst))
             }
             Asked::Named { limit, cost } => {
                 let limit = scan::text_in(text, request.get(limit.clone())?)?;

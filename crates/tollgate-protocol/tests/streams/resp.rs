@@ -147,6 +147,41 @@ fn a_client_that_makes_up_rules_is_refused_in_the_end() {
     assert!(got.ends_with(b"*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:1\r\n"), "{}", text(&got));
 }
 
+/// A client sends its requests like the last, so what it said of the rule is not read again.
+#[test]
+fn who_makes_up_rules_without_end_changes_no_answer_of_others() {
+    let door = door();
+    let ask = |connection: &mut Connection<'_, Door>, key: u64| {
+        let request = format!(
+            "*5\r\n$11\r\nCL.THROTTLE\r\n$4\r\n{key:04}\r\n$1\r\n4\r\n$1\r\n1\r\n$4\r\n3600\r\n"
+        );
+        let got = connection.send(request.repeat(2).as_bytes());
+        let expected =
+            "*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:3600\r\n*5\r\n:0\r\n:5\r\n:3\r\n:-1\r\n:7200\r\n";
+        assert_eq!(text(&got), text(expected.as_bytes()));
+    };
+    let [mut busy, mut idle, mut hostile] = [(); 3].map(|()| Connection::new(&door));
+    ask(&mut busy, 0);
+    ask(&mut idle, 1);
+    let mut made_up = 0;
+    for era in 0..8 {
+        let mut is_refused = false;
+        while !is_refused {
+            let reads =
+                (made_up..made_up + 500).map(|n| format!("CL.THROTTLE a {} 1 1 0\n", 10 + n));
+            made_up += 500;
+            let got = hostile.send(reads.collect::<Vec<_>>().concat().as_bytes());
+            is_refused = got.windows(4).any(|bytes| bytes == b"-ERR");
+        }
+        ask(&mut busy, 10 + era);
+        for connection in [&mut busy, &mut idle, &mut hostile] {
+            connection.wait(tollgate::limiter::ERA);
+        }
+    }
+    assert!(made_up > 100_000, "{made_up}");
+    ask(&mut idle, 2);
+}
+
 #[test]
 fn an_override_says_how_much_its_bucket_holds() {
     let text = "PerUser: {burst: 3, count: 3, period: 60s}";

@@ -51,6 +51,11 @@ impl SharedStore<Gcra> for Buckets {
         self.rules.store(Arc::new(self.rules.load().next(book, at)));
     }
 
+    fn forget_carried(&self) {
+        self.home.denials.forget_all();
+        self.rules.store(Arc::new(self.rules.load().without_carried()));
+    }
+
     /// Nobody is asked: each is carried over in Redis by the first ask of it, as of `at`.
     fn carry_over(&self, _: &[Question<Gcra>], names: &BucketNames, at: Moment) {
         let denials = &self.home.denials;

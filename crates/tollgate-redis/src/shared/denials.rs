@@ -73,7 +73,8 @@ impl Denials {
         self.cells.load().learn(bucket, None, Moment::EPOCH);
     }
 
-    fn forget_all(&self) {
+    /// Forgets what is known of all buckets.
+    pub(super) fn forget_all(&self) {
         let book = self.book.lock();
         self.all_forgotten.fetch_add(1, Ordering::SeqCst);
         // Where the system gives no memory, they stay until they end by themselves.

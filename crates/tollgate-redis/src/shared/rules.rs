@@ -20,6 +20,7 @@ pub(super) struct Rules {
 }
 
 /// A rule in force.
+#[derive(Clone)]
 pub(super) struct Known {
     pub(super) id: RuleId,
     pub(super) rule: gcra::Rule,
@@ -40,6 +41,12 @@ impl Rules {
         Self { known: known.collect(), book, carried }
     }
 
+    /// The same, without what came with asks: it is made anew once it is asked by.
+    pub(super) fn without_carried(&self) -> Self {
+        let carried = Arc::default();
+        Self { book: Arc::clone(&self.book), known: self.known.clone(), carried }
+    }
+
     /// The rule that asks by `id` are decided by.
     pub(super) fn in_force(&self, id: RuleId) -> Option<&Known> {
         self.known.get(&id).or_else(|| {
@@ -52,7 +59,7 @@ impl Rules {
     }
 
     fn carried(&self, id: RuleId) -> Option<&Known> {
-        let (place, rule) = (id.carried()?, *self.book.rule(id)?);
+        let (place, rule) = (id.carried()?, self.book.rule(id)?);
         self.carried.find_or_put(place, || {
             // Only now, whenever that is: what was spent by another is carried over as it is asked.
             let since = Moment::MAX;

@@ -3,6 +3,7 @@
 use tokio::runtime::Runtime;
 use tollgate::algorithm::book::Action;
 use tollgate::algorithm::gcra;
+use tollgate::limiter::{CARRIED_RULES_MAX, ERA};
 use tollgate::limits::{Limits, Source};
 use tollgate::{Batch, Clock, Decision, Limiter, Nanos, Request};
 use tollgate_redis::{Shared, Tls};
@@ -39,8 +40,8 @@ impl Process {
     }
 
     fn ask(&self, rule: gcra::Rule, cost: u64, action: Action) -> Decision {
-        let asks = [Request::carried(self.limiter.carry(rule).unwrap(), "ada", cost)];
         let (mut batch, now) = (Batch::default(), self.clock.now());
+        let asks = [Request::carried(self.limiter.carry(rule, now).unwrap(), "ada", cost)];
         let asked = self.limiter.wherever().batch_with(&mut batch, &asks, |_| action, now);
         self.runtime.block_on(async {
             let decision = asked.await.decisions().next().flatten();
@@ -98,7 +99,7 @@ fn transactions_and_reloads_go_with_rules_that_come_with_asks() {
     let source = Source { name: "limits.yaml", text: "A: {burst: 1, count: 1, period: 1h}" };
     let now = process.clock.now();
     process.limiter.reload(Limits::parse(&source, None).unwrap(), now).unwrap();
-    let carried = process.limiter.carry(hourly(3)).unwrap();
+    let carried = process.limiter.carry(hourly(3), now).unwrap();
     let asks = [Request::new("A", "ada", 1), Request::carried(carried, "ada", 1)];
     let transact = || {
         let asked = process.limiter.wherever().transaction(&asks, process.clock.now());
@@ -133,4 +134,35 @@ fn without_redis_this_process_goes_on_with_what_it_knows() {
     assert_eq!(process.spend(hourly(5), 1).remaining, 2);
     assert!(!process.spend(hourly(3), 1).allowed, "three are owed");
     assert!(process.shared.health().local > 0);
+}
+
+#[test]
+fn a_rule_that_gets_the_number_of_a_forgotten_one_is_not_taken_for_it() {
+    let server = Single::start();
+    let process = Process::start(&server);
+    let start = process.clock.now();
+    let eras = |count: u64| start.after(Nanos::new(ERA.get() * u128::from(count)));
+    let left = |burst: u64, cost: u64, era: u64| {
+        let carried = process.limiter.carry(hourly(burst), eras(era)).unwrap();
+        let (key, mut batch) = (format!("key {burst}"), Batch::default());
+        let asks = [Request::carried(carried, &key, cost)];
+        let (limiter, now) = (process.limiter.wherever(), process.clock.now());
+        let asked = limiter.batch_with(&mut batch, &asks, |_| Action::CheckAndSpend, now);
+        process.runtime.block_on(asked).decisions().next().flatten().unwrap().remaining
+    };
+    // The first to come have the first numbers, and no bucket needs them.
+    for burst in 1_000..1_200 {
+        assert_eq!(left(burst, 0, 0), burst);
+    }
+    let mut strangers = 1_000_000..;
+    let found_room = (0..8).map(|era| {
+        let carried =
+            strangers.by_ref().map(|burst| process.limiter.carry(hourly(burst), eras(era)));
+        carried.take_while(Result::is_ok).count()
+    });
+    assert!(found_room.sum::<usize>() > 2 * CARRIED_RULES_MAX);
+    for burst in 10..200 {
+        assert_eq!(left(burst, 1, 8), burst - 1);
+    }
+    assert_eq!(server.text(&["DBSIZE"]), "190", "they were asked in Redis");
 }

@@ -39,7 +39,7 @@ impl RedisStore {
         let (book, since) = (self.book.read().unwrap().clone(), *self.since.lock().unwrap());
         let rule = |question: &Question<Gcra>| {
             let (_, rule) = book.in_force(question.ask.rule).unwrap();
-            Rule::new(rule).unwrap()
+            Rule::new(&rule).unwrap()
         };
         let name = |question: &Question<Gcra>| {
             format!("{}:{:032x}", self.number, question.bucket.get()).into_bytes()

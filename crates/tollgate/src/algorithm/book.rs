@@ -114,21 +114,21 @@ impl Book {
     }
 
     /// The rule of this number, if the book has it.
-    pub fn rule(&self, id: RuleId) -> Option<&Rule> {
+    pub fn rule(&self, id: RuleId) -> Option<Rule> {
         match self.entries.get(id.0 as usize) {
-            Some(entry) => Some(&entry.rule),
+            Some(entry) => Some(entry.rule),
             None => self.carried.rule(id),
         }
     }
 
     /// The rule in force for asks under `id`, and its number.
     #[inline]
-    pub fn in_force(&self, id: RuleId) -> Option<(RuleId, &Rule)> {
+    pub fn in_force(&self, id: RuleId) -> Option<(RuleId, Rule)> {
         let Some(entry) = self.entries.get(id.0 as usize) else {
             return self.carried.rule(id).map(|rule| (id, rule));
         };
         if entry.successor == id {
-            return Some((id, &entry.rule));
+            return Some((id, entry.rule));
         }
         self.rule(entry.successor).map(|rule| (entry.successor, rule))
     }
@@ -138,7 +138,8 @@ impl Book {
         if cell.rule() == id {
             return cell.tat();
         }
-        self.rule(cell.rule()).map_or(Tat::FULL, |old| gcra::carry_over(old, rule, cell.tat(), now))
+        let old = self.rule(cell.rule());
+        old.map_or(Tat::FULL, |old| gcra::carry_over(&old, rule, cell.tat(), now))
     }
 }
 
@@ -184,6 +185,9 @@ const REGULAR: u128 = 1 << (TAT_BITS + 1);
 const RULE_SHIFT: u32 = TAT_BITS + 2;
 
 impl BucketCell {
+    /// A full bucket, under no rule.
+    pub(crate) const FULL: Self = Self((RuleId::NONE.0 as u128) << RULE_SHIFT);
+
     /// The bucket of `rule` that was found `at` to be full again after `full_in`. Whoever has it
     /// from elsewhere does not know whether it came once.
     pub fn filling(id: RuleId, rule: &Rule, full_in: Nanos, at: Moment) -> Self {
@@ -254,10 +258,14 @@ impl Algorithm for Gcra {
         ask: &Ask,
         now: Moment,
     ) -> Option<(Outcome, BucketCell)> {
+        let carried;
         let rule = match book.entries.get(ask.rule.0 as usize) {
             Some(entry) if entry.successor == ask.rule => &entry.rule,
             Some(_) => return None,
-            None => book.carried.rule(ask.rule)?,
+            None => {
+                carried = book.carried.rule(ask.rule)?;
+                &carried
+            }
         };
         if cell.rule() != ask.rule {
             return None;
@@ -283,12 +291,12 @@ impl Algorithm for Gcra {
         let Some((id, rule)) = book.in_force(ask.rule) else {
             return (Outcome::default(), Change::Keep);
         };
-        let before = cell.as_ref().map_or(Tat::FULL, |cell| book.tat(cell, id, rule, now));
+        let before = cell.as_ref().map_or(Tat::FULL, |cell| book.tat(cell, id, &rule, now));
         let (after, outcome) = match ask.action {
-            Action::Refund => gcra::refund(rule, before, ask.cost, now),
-            Action::Reset => gcra::reset(rule),
+            Action::Refund => gcra::refund(&rule, before, ask.cost, now),
+            Action::Reset => gcra::reset(&rule),
             Action::CheckAndSpend | Action::CheckOnly | Action::SpendOnly => {
-                gcra::spend(rule, before, ask.cost, now)
+                gcra::spend(&rule, before, ask.cost, now)
             }
         };
         let regular = if cell.is_some() { REGULAR } else { 0 };
@@ -332,24 +340,24 @@ impl Algorithm for Gcra {
     }
 
     fn idle_at(book: &Book, cell: &BucketCell) -> Moment {
-        book.rule(cell.rule()).map_or(Moment::EPOCH, |rule| gcra::full_at(rule, cell.tat()))
+        book.rule(cell.rule()).map_or(Moment::EPOCH, |rule| gcra::full_at(&rule, cell.tat()))
     }
 
     fn is_idle(book: &Book, cell: &BucketCell, now: Moment) -> bool {
-        book.rule(cell.rule()).is_none_or(|rule| gcra::is_full(rule, cell.tat(), now))
+        book.rule(cell.rule()).is_none_or(|rule| gcra::is_full(&rule, cell.tat(), now))
     }
 
     fn standing(book: &Book, cell: &BucketCell, now: Moment) -> Standing {
         let Some(rule) = book.rule(cell.rule()) else {
             return Standing { rank: 0.0, tokens: 0, denied: false };
         };
-        let (_, peek) = gcra::spend(rule, cell.tat(), 0, now);
+        let (_, peek) = gcra::spend(&rule, cell.tat(), 0, now);
         Standing {
             // Those that came once go first, then those that owe the least part of their burst.
-            rank: gcra::missing_part(rule, cell.tat(), now)
+            rank: gcra::missing_part(&rule, cell.tat(), now)
                 + if cell.is(REGULAR) { 2.0 } else { 0.0 },
             tokens: rule.burst().saturating_sub(peek.remaining),
-            denied: cell.is(DENIED) && !gcra::is_full(rule, cell.tat(), now),
+            denied: cell.is(DENIED) && !gcra::is_full(&rule, cell.tat(), now),
         }
     }
 
@@ -360,7 +368,7 @@ impl Algorithm for Gcra {
     fn carry_over(book: &Book, cell: BucketCell, ask: Option<&Ask>, at: Moment) -> BucketCell {
         match book.in_force(ask.map_or(cell.rule(), |ask| ask.rule)) {
             Some((id, rule)) if id != cell.rule() => {
-                BucketCell::new(book.tat(&cell, id, rule, at), id, cell.flags())
+                BucketCell::new(book.tat(&cell, id, &rule, at), id, cell.flags())
             }
             _ => cell,
         }

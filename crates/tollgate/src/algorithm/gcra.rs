@@ -72,10 +72,17 @@ impl Rule {
         if rate.get() > RATE_MAX {
             return Err(RuleError::TooFine);
         }
+        Ok(Self::in_ticks(burst, step, rate))
+    }
+
+    /// The rule of this burst whose tokens come back every `step / rate` nanoseconds, which are in
+    /// lowest terms and within the bounds, because they were another rule's.
+    #[inline]
+    pub(super) fn in_ticks(burst: u64, step: NonZeroU64, rate: NonZeroU64) -> Self {
         let depth = widen(burst, step);
         let short_depth = i64::try_from(depth).ok().map(i64::unsigned_abs);
         let short_depth = short_depth.and_then(NonZeroU64::new);
-        Ok(Self { burst, step, rate, depth, short_depth })
+        Self { burst, step, rate, depth, short_depth }
     }
 
     /// How many tokens a full bucket holds.

@@ -45,7 +45,8 @@ impl Batch {
                     })
                 }
                 Some(carried) => {
-                    resolver.keys().bucket(ask.id).map(|bucket| (bucket, carried.rule(), false))
+                    let bucket = resolver.keys().bucket(carried, ask.id);
+                    bucket.map(|bucket| (bucket, carried.rule(), false))
                 }
             };
             match asked {

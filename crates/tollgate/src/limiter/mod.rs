@@ -43,7 +43,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-pub use crate::algorithm::carried::{CARRIED_RULES_MAX, Carried, TooManyRules};
+pub use crate::algorithm::carried::{CARRIED_RULES_MAX, Carried, ERA, TooManyRules};
 pub use asking::{Asking, Entitled};
 pub use batch::{Answers, Batch};
 pub use carry::CARRIED;
@@ -388,6 +388,7 @@ fn mistake(resolver: &Resolver, ask: &Request<'_>, unresolved: Unresolved) -> Mi
         Unresolved::Name => mistake::unknown_limit(resolver.limits(), &limit),
         Unresolved::Id(source) => Mistake::Id { limit, id, source },
         Unresolved::NoDefault => Mistake::NoDefault { limit, id },
+        Unresolved::Rule => Mistake::RuleForgotten,
     }
 }
 

@@ -70,7 +70,7 @@ impl Limiter {
         if outcome[0].reset_in >= full_in.min(Nanos::new(depth)) {
             return Ok(false);
         }
-        let cell = BucketCell::filling(rule_id, rule, full_in, now);
+        let cell = BucketCell::filling(rule_id, &rule, full_in, now);
         self.core.store.learn(question.bucket, Some(cell), now);
         Ok(true)
     }

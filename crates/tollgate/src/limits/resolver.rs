@@ -156,6 +156,8 @@ pub(crate) enum Unresolved {
     Id(IdError),
     /// The name has overrides, but none for this id, and no default.
     NoDefault,
+    /// The rule that came with the ask may be forgotten.
+    Rule,
 }
 
 /// What applies to a name and an id, and where it says so.

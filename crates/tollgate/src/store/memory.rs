@@ -145,6 +145,19 @@ impl<A: Algorithm> MemoryStore<A> {
         inside.apply(key, place, Change::Put(cell), now);
     }
 
+    /// Changes the buckets for which `change` says so, by what they are. What it can call tells whether
+    /// they may be forgotten for free. One shard after the other is locked meanwhile.
+    pub(crate) fn rewrite(
+        &self,
+        now: Moment,
+        mut change: impl FnMut(A::Cell, &dyn Fn() -> bool) -> Option<A::Cell>,
+    ) {
+        for shard in &self.shards {
+            let Inside { region, book, .. } = &mut *shard.0.lock();
+            region.rewrite(book, now, &mut change);
+        }
+    }
+
     /// What `look` makes of a bucket as it is. It holds a lock, so it should take little time.
     pub fn look<T>(
         &self,
@@ -396,7 +409,7 @@ impl<A: Algorithm> Store<A> for MemoryStore<A> {
             inside.region.look_for_room_again();
             if std::mem::take(&mut inside.is_stale) {
                 let Inside { region, book, .. } = &mut *inside;
-                region.rewrite(|cell| A::carry_over(book, cell, None, at));
+                region.rewrite(book, at, |cell, _| Some(A::carry_over(book, cell, None, at)));
             }
         }
     }

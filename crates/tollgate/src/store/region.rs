@@ -287,11 +287,18 @@ impl<A: Algorithm> Region<A> {
         self.len -= 1;
     }
 
-    /// Changes every cell, for a new book of rules.
-    pub(super) fn rewrite(&mut self, mut change: impl FnMut(A::Cell) -> A::Cell) {
+    /// Changes the cells for which `change` says so, by what they are. What it can call tells whether
+    /// they may be forgotten for free.
+    pub(super) fn rewrite(
+        &mut self,
+        book: &A::Book,
+        now: Moment,
+        mut change: impl FnMut(A::Cell, &dyn Fn() -> bool) -> Option<A::Cell>,
+    ) {
         for slot in 0..self.end() {
-            if self.key(slot) != NO_KEY {
-                let cell = change(self.cell(slot));
+            if self.key(slot) != NO_KEY
+                && let Some(cell) = change(self.cell(slot), &|| self.is_forgotten(book, slot, now))
+            {
                 self.set_cell(slot, cell);
             }
         }

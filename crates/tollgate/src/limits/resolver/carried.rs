@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{Registry, Unresolved};
 use crate::algorithm::book::{Action, Ask, Gcra};
 use crate::algorithm::carried::{Carried, CarriedRules};
-use crate::algorithm::gcra::Rule;
 use crate::limits::{ID_BYTES_MAX, IdError};
 use crate::store::shared::Sharing;
 use crate::store::{Fingerprint, Question, Seal};
@@ -36,13 +35,16 @@ impl Keys {
         cost: u64,
     ) -> Result<Question<Gcra>, Unresolved> {
         let ask = Ask { rule: carried.rule(), action, is_shadow: false, cost };
-        Ok(Question { bucket: self.bucket(key)?, ask, joined: false })
+        Ok(Question { bucket: self.bucket(carried, key)?, ask, joined: false })
     }
 
-    /// The bucket of a key.
+    /// The bucket of a key that is asked for by a rule.
     #[inline]
-    pub(crate) fn bucket(&self, key: &str) -> Result<Fingerprint, Unresolved> {
+    pub(crate) fn bucket(&self, carried: Carried, key: &str) -> Result<Fingerprint, Unresolved> {
         check(key)?;
+        if !self.rules.has(carried) {
+            return Err(Unresolved::Rule);
+        }
         Ok(self.seal.fingerprint(key.as_bytes()))
     }
 
@@ -63,7 +65,7 @@ impl Keys {
 
     /// The most that can be asked for by a rule.
     pub(crate) fn burst(&self, carried: Carried) -> u64 {
-        self.rules.rule(carried.rule()).map_or(0, Rule::burst)
+        self.rules.rule(carried.rule()).map_or(0, |rule| rule.burst())
     }
 }
 

@@ -57,7 +57,7 @@ impl Registry {
             };
             let id = rules.read(from)?;
             if let Some(rule) = registry.book.rule(id) {
-                registry.ids.insert((name, scope, *rule), id);
+                registry.ids.insert((name, scope, rule), id);
             }
         }
         for _ in 0..from.u32()? {

@@ -43,7 +43,7 @@ pub(super) fn restore<R: Read>(from: &mut Reader<R>, book: &Book) -> Result<(), 
         let (burst, step, rate) = (from.u64()?, from.u64()?, from.u64()?);
         let rule = Rule::new(burst, rate, Nanos::new(step.into()));
         let rule = rule.map_err(|_| from.damage("a rule is beyond the bounds of all rules"))?;
-        if !book.carried().put_back(id, rule) {
+        if !book.carried().put_back(id, &rule) {
             return Err(from.damage("a rule is there twice, or has a number that no rule has"));
         }
     }

@@ -17,9 +17,9 @@ const HEX: &str = "hex:";
 /// The longest period that a rule can have, in whole seconds.
 const PERIOD_SECONDS_MAX: u128 = PERIOD_MAX.get() / Nanos::from_secs(1).get();
 
-/// Who knows the rules, now.
+/// The limiter that makes rules known, and the time that it is told.
 #[derive(Clone, Copy)]
-pub(super) struct Carrier<'l> {
+pub(super) struct Desk<'l> {
     pub(super) limiter: &'l Limiter,
     pub(super) now: Moment,
 }
@@ -61,7 +61,7 @@ impl Asked {
     pub(super) fn read(
         words: &[&[u8]],
         last: &mut Option<KnownRule>,
-        carrier: Carrier<'_>,
+        desk: Desk<'_>,
     ) -> Result<Self, Refusal> {
         let [max_burst, count, period, quantity @ ..] = words else {
             return Err(Refusal::Integer);
@@ -71,25 +71,25 @@ impl Asked {
             Terms { max_burst: number(max_burst)?, count: number(count)?, period: number(period)? };
         let quantity = quantity.first().map_or(Ok(1), |word| number(word))?;
         let rule = match *last {
-            Some(rule) if rule.terms == terms && carrier.still_has(rule.carried) => rule,
-            _ => *last.insert(terms.make_known(carrier)?),
+            Some(rule) if rule.terms == terms && desk.still_has(rule.carried) => rule,
+            _ => *last.insert(terms.make_known(desk)?),
         };
         Ok(Self { rule, quantity })
     }
 }
 
 impl Terms {
-    fn make_known(self, carrier: Carrier<'_>) -> Result<KnownRule, Refusal> {
+    fn make_known(self, desk: Desk<'_>) -> Result<KnownRule, Refusal> {
         let natural = |number: i64| u64::try_from(number).unwrap_or_default();
         let burst = u64::try_from(self.max_burst).map_or(0, |most| most.saturating_add(1));
         let period = Nanos::from_secs(natural(self.period));
         let rule = Rule::new(burst, natural(self.count), period).map_err(Refusal::Rule)?;
-        let carried = carrier.carry(rule)?;
+        let carried = desk.carry(rule)?;
         Ok(KnownRule { terms: self, burst, carried })
     }
 }
 
-impl Carrier<'_> {
+impl Desk<'_> {
     fn carry(self, rule: Rule) -> Result<Carried, Refusal> {
         self.limiter.carry(rule, self.now).map_err(Refusal::Full)
     }

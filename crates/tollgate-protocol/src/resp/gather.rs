@@ -6,7 +6,7 @@ use tollgate::algorithm::book::Action;
 use tollgate::limiter::{Asking, TRANSACTION_ASKS_MAX};
 use tollgate::limits::IdBuffer;
 
-use super::carried::{Asked, Carrier, KnownRule};
+use super::carried::{Asked, Desk, KnownRule};
 use super::codec::integer;
 use super::connection::NO_INTEGER;
 use super::reply;
@@ -118,12 +118,12 @@ impl<'a> Gathered<'a> {
         key: &'a str,
         words: &[&[u8]],
         last: &mut Option<KnownRule>,
-        carrier: Carrier<'_>,
+        desk: Desk<'_>,
     ) {
         if words.len() > 4 {
             return self.refuse(b"ERR wrong number of arguments for 'cl.throttle' command");
         }
-        match Asked::read(words, last, carrier) {
+        match Asked::read(words, last, desk) {
             Ok(Asked { rule: KnownRule { burst, carried, .. }, quantity }) => {
                 self.spend(|cost| Request::carried(carried, key, cost), burst, quantity);
             }
@@ -132,8 +132,8 @@ impl<'a> Gathered<'a> {
     }
 
     /// `CL.RESET key`
-    pub(super) fn cl_reset(&mut self, key: &'a str, carrier: Carrier<'_>) {
-        match carrier.any_rule() {
+    pub(super) fn cl_reset(&mut self, key: &'a str, desk: Desk<'_>) {
+        match desk.any_rule() {
             Ok(carried) => self.reset(Request::carried(carried, key, 0)),
             Err(refusal) => self.say(|out| refusal.write(out)),
         }
@@ -209,16 +209,16 @@ pub(super) fn joined<'a>(words: &[&'a [u8]]) -> Result<Joined<'a>, &'static [u8]
 /// the same for everybody.
 pub(super) struct Terms<'a, 'l> {
     pub(super) asking: Asking<'l>,
-    pub(super) carrier: Carrier<'l>,
+    pub(super) desk: Desk<'l>,
     limit: &'a str,
     /// If it is the same for every id.
     burst: Option<u64>,
 }
 
 impl<'a, 'l> Terms<'a, 'l> {
-    pub(super) fn new(carrier: Carrier<'l>) -> Self {
+    pub(super) fn new(desk: Desk<'l>) -> Self {
         // The limiter says that there is no limit without a name.
-        Self { asking: carrier.limiter.asking(), carrier, limit: "", burst: Some(0) }
+        Self { asking: desk.limiter.asking(), desk, limit: "", burst: Some(0) }
     }
 
     /// The name of the limit, and how much a bucket of it holds. Names that are the same are then

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate::{Limiter, Moment};
 
 use super::access::Gatekeeper;
-use super::carried::{self, Carrier, KnownRule};
+use super::carried::{self, Desk, KnownRule};
 use super::codec::{Fault, REQUEST_BYTES_MAX, Scan, Words};
 use super::command::{Command, Verb};
 use super::connection::{Client, Talk};
@@ -166,8 +166,8 @@ impl Door {
         self.keeper.as_deref()
     }
 
-    fn carrier(&self, now: Moment) -> Carrier<'_> {
-        Carrier { limiter: &self.limiter, now }
+    fn desk(&self, now: Moment) -> Desk<'_> {
+        Desk { limiter: &self.limiter, now }
     }
 
     /// Numbers who is new, and looks whether who has shown a token still has a good one.
@@ -191,7 +191,7 @@ impl Door {
         let mut words = Words::new();
         let mut gathered = Gathered::default();
         loop {
-            let mut terms = Terms::new(self.carrier(replies.now));
+            let mut terms = Terms::new(self.desk(replies.now));
             let stop = self.gather(
                 requests,
                 client,
@@ -291,7 +291,7 @@ impl Door {
                 let Some(key) = carried::plain(key, requests.text) else {
                     return Some(Stop::Key(command.verb));
                 };
-                gather_carried(command.verb, key, words, client, gathered, terms.carrier);
+                gather_carried(command.verb, key, words, client, gathered, terms.desk);
             }
             Verb::Throttle => gathered.throttle(terms, arguments, requests.text),
             Verb::ThrottleTransaction => return Some(Stop::Transaction),
@@ -336,8 +336,8 @@ impl Door {
         let [_, key, words @ ..] = words else { return };
         let key = carried::text_of(key);
         let mut gathered = Gathered::default();
-        let carrier = self.carrier(replies.now);
-        gather_carried(verb, &key, words, client, &mut gathered, carrier);
+        let desk = self.desk(replies.now);
+        gather_carried(verb, &key, words, client, &mut gathered, desk);
         self.decide(&gathered, replies).await;
     }
 
@@ -388,12 +388,12 @@ fn gather_carried<'a>(
     words: &[&[u8]],
     client: &mut Client,
     gathered: &mut Gathered<'a>,
-    carrier: Carrier<'_>,
+    desk: Desk<'_>,
 ) {
     if verb == Verb::ClReset {
-        gathered.cl_reset(key, carrier);
+        gathered.cl_reset(key, desk);
     } else {
-        gathered.cl_throttle(key, words, &mut client.rule, carrier);
+        gathered.cl_throttle(key, words, &mut client.rule, desk);
     }
 }
 

@@ -63,7 +63,7 @@ impl Shape {
     ) -> Option<(Request<'a>, u64)> {
         match self.asked.as_ref()? {
             Asked::Carried { rule, burst, cost } => {
-                terms.carrier.still_has(*rule).then(|| (Request::carried(*rule, id, *cost), *burst))
+                terms.desk.still_has(*rule).then(|| (Request::carried(*rule, id, *cost), *burst))
             }
             Asked::Named { limit, cost } => {
                 let limit = scan::text_in(text, request.get(limit.clone())?)?;

@@ -52,7 +52,7 @@ impl SharedStore<Gcra> for Buckets {
     }
 
     fn forget_carried(&self) {
-        self.home.denials.forget_all();
+        self.home.denials.forget_carried();
         self.rules.store(Arc::new(self.rules.load().without_carried()));
     }
 

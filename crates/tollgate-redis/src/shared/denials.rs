@@ -73,8 +73,14 @@ impl Denials {
         self.cells.load().learn(bucket, None, Moment::EPOCH);
     }
 
-    /// Forgets what is known of all buckets.
-    pub(super) fn forget_all(&self) {
+    /// Forgets all under rules that came with asks.
+    pub(super) fn forget_carried(&self) {
+        self.all_forgotten.fetch_add(1, Ordering::SeqCst);
+        let full = |cell: BucketCell| cell.rule().carried().map(|_| BucketCell::FULL);
+        self.cells.load().rewrite(Moment::EPOCH, |cell, _| full(cell));
+    }
+
+    fn forget_all(&self) {
         let book = self.book.lock();
         self.all_forgotten.fetch_add(1, Ordering::SeqCst);
         // Where the system gives no memory, they stay until they end by themselves.

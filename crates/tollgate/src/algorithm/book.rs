@@ -1,8 +1,8 @@
 //! The book of GCRA rules, and the cells that are read by it.
 //!
 //! A cell says which rule its time is counted under, because the ticks of one rule mean nothing
-//! under another. Rules in the book never change and never leave it: a limit that changes gets a
-//! new rule, and the old one points to it.
+//! under another. Rules of limits never change and never leave the book: a limit that changes gets a
+//! new rule, and the old one points to it. Those that come with asks leave it when nobody needs them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -186,7 +186,7 @@ const RULE_SHIFT: u32 = TAT_BITS + 2;
 
 impl BucketCell {
     /// A full bucket, under no rule.
-    pub(crate) const FULL: Self = Self((RuleId::NONE.0 as u128) << RULE_SHIFT);
+    pub const FULL: Self = Self((RuleId::NONE.0 as u128) << RULE_SHIFT);
 
     /// The bucket of `rule` that was found `at` to be full again after `full_in`. Whoever has it
     /// from elsewhere does not know whether it came once.

@@ -7,7 +7,8 @@
 //! cut into *eras* of at least [`ERA`], which only end when there are many rules. Whoever is told the
 //! number of a rule may begin to ask by it in the same era and in the next, and an ask is over before
 //! another era is. So a rule that nobody was told of for two whole eras is nobody's any more, and if no
-//! bucket is under it either, its number is free for another.
+//! bucket is under it either, its number is free for another. As long as somebody brings rules without
+//! end, most numbers that come free are taken by those, too; but nobody waits for a restart.
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::{NonZeroU32, NonZeroU64};
@@ -25,9 +26,10 @@ use crate::{Moment, Nanos};
 pub const CARRIED_RULES_MAX: usize = Shelf::<Place>::PLACES;
 /// How many of them there are before those that nobody needs are forgotten.
 const MANY: usize = CARRIED_RULES_MAX / 4 * 3;
-/// How long an era lasts at least. It is longer than an ask can be under way, also one that waits for
-/// another process.
-pub const ERA: Nanos = Nanos::from_secs(15);
+/// How long an era lasts at least, by the times of the asks that end it. It must be more than twice as long
+/// as an ask can be under way, also one that waits for another process: the time that it says may be as
+/// old as that, too.
+pub const ERA: Nanos = Nanos::from_secs(30);
 
 /// The number of the first rule that came with an ask.
 #[expect(clippy::cast_possible_truncation, reason = "2^24")]
@@ -36,7 +38,7 @@ const FIRST: u32 = RULES_MAX as u32;
 const SLOTS: usize = 2 * CARRIED_RULES_MAX;
 
 /// A rule that comes with its asks, as the limiter knows it that was told of it. It is good for a while:
-/// see [`Limiter::carry`](crate::Limiter::carry).
+/// see [`Limiter::carry`](crate::Limiter::carry). One that was carried again later is another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Carried {
     rule: NonZeroU32,
@@ -55,7 +57,7 @@ impl Carried {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "asks came with {CARRIED_RULES_MAX} different rules, and no more can be held: use fewer, or try \
-     again in a minute, when those that no bucket needs are forgotten"
+     again in two minutes, when those that no bucket needs are forgotten"
 )]
 pub struct TooManyRules;
 
@@ -83,7 +85,7 @@ struct Desk {
 }
 
 /// Where a rule is, or was. It is in words, because others may read while it is given to another rule:
-/// they read something else then, but nothing that is no rule.
+/// they read a mix of both then, but nothing that is out of bounds.
 #[derive(Debug)]
 struct Place {
     /// The last era in which somebody was told of the rule; [`FREE`] where there is none.
@@ -104,9 +106,11 @@ impl Place {
 
     #[inline]
     fn rule(&self) -> Option<Rule> {
-        if self.era.load(Ordering::Acquire) == FREE {
-            return None;
-        }
+        if self.is_free() { None } else { self.words() }
+    }
+
+    #[inline]
+    fn words(&self) -> Option<Rule> {
         let [step, rate] =
             [&self.step, &self.rate].map(|word| NonZeroU64::new(word.load(Ordering::Relaxed)));
         Some(Rule::in_ticks(self.burst.load(Ordering::Relaxed), step?, rate?))
@@ -123,13 +127,19 @@ impl Place {
     /// Has it be this rule's in this era too, if it is this rule's.
     #[inline]
     fn renew(&self, rule: &Rule, era: u32) -> bool {
-        let last = self.era.load(Ordering::Acquire);
-        if last == FREE || self.rule().as_ref() != Some(rule) {
-            return false;
+        let (renewed, failed) = (Ordering::AcqRel, Ordering::Acquire);
+        let mut last = self.era.load(Ordering::Acquire);
+        while last != FREE && self.words().as_ref() == Some(rule) {
+            if last >= era {
+                return true;
+            }
+            // It may just be set free, and even be another's; or somebody else renews it.
+            match self.era.compare_exchange(last, era, renewed, failed) {
+                Ok(_) => return true,
+                Err(now) => last = now,
+            }
         }
-        // Else it may just be set free, or have been.
-        let (renewed, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-        last >= era || self.era.compare_exchange(last, era, renewed, failed).is_ok()
+        false
     }
 
     /// Sets it free, unless somebody was told of its rule since `era` began.
@@ -138,6 +148,7 @@ impl Place {
         self.era.fetch_update(Ordering::AcqRel, Ordering::Relaxed, is_old).is_ok()
     }
 
+    #[inline]
     fn is_free(&self) -> bool {
         self.era.load(Ordering::Acquire) == FREE
     }

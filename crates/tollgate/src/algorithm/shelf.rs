@@ -1,4 +1,4 @@
-//! Room for what comes one by one and stays.
+//! Room for what comes one by one and stays where it is.
 
 use std::sync::OnceLock;
 

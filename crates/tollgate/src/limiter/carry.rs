@@ -15,11 +15,11 @@ impl Limiter {
     /// is known takes no lock and allocates nothing. Refuses a rule where there are
     /// [`CARRIED_RULES_MAX`](crate::limiter::CARRIED_RULES_MAX) others.
     ///
-    /// What it returns is for asks of this limiter, and of all over the same limits, within the next
-    /// seconds: carry a rule again rather than keep what it came to for long. When there are many, those
-    /// are forgotten that nobody carried for at least [`ERA`](crate::limiter::ERA) and no bucket is under;
-    /// whoever asks by one of these makes a [`Mistake`](crate::Mistake::RuleForgotten). Saved state has
-    /// the rules that some bucket was last asked by.
+    /// What it returns is for asks of this limiter, and of all over the same limits, that begin within
+    /// [`ERA`](crate::limiter::ERA): carry a rule again rather than keep what it came to. When there are
+    /// many, those are forgotten that no bucket is under and nobody carried for twice as long; and whoever
+    /// asks by what a rule came to so long ago makes a [`Mistake`](crate::Mistake::RuleForgotten). Saved
+    /// state has the rules that some bucket was last asked by.
     ///
     /// ```
     /// use tollgate::algorithm::gcra::Rule;
@@ -59,7 +59,8 @@ impl Limiter {
         self.core.carried.find_or_add(rule)
     }
 
-    /// Forgets rules that nobody needs, if there are many.
+    /// Forgets rules that nobody needs, if there are many. All buckets are looked at for that, which takes
+    /// some 10 ms for a million, at most once in an era.
     fn forget_rules(&self, now: Moment) {
         let Core { store, carried, shared, registry, .. } = &*self.core;
         // A save has the numbers of rules in hand, and may take long; so may a reload. And nobody waits

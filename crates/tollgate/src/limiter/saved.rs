@@ -18,7 +18,8 @@ impl Limiter {
     /// Each bucket is saved as it was at one moment during the call. What is saved includes the
     /// secret that fingerprints are keyed by, so nobody else should be able to read it.
     pub fn save<W: Write>(&self, to: &mut Writer<W>, at: Moment) -> io::Result<Saved> {
-        // Cells that a reload carries over meanwhile would be under rules that were not saved.
+        // Cells that a reload carries over meanwhile would be under rules that were not saved; and no
+        // number of a rule may become another's.
         let registry = self.core.registry.lock();
         let before = to.written();
         to.begin(Section::Limits);

@@ -8,11 +8,11 @@ use super::{
     question,
 };
 use crate::Moment;
-use crate::algorithm::book::{Action, Ask, Gcra};
+use crate::algorithm::book::{Action, Ask, Gcra, RuleId};
 use crate::algorithm::gcra::Outcome;
 use crate::limits::resolver::{Keys, Resolver};
 use crate::store::Question;
-use crate::store::shared::{BucketNames, SharedStore, Visit};
+use crate::store::shared::{BucketNames, SharedStore, Sharing, Visit};
 
 impl Limiter {
     /// Has the buckets decided by `store`, which others share, from `at` on: for this limiter and
@@ -107,7 +107,7 @@ impl<'l> Wherever<'l> {
         let names = {
             let resolver = self.limiter.core.resolver.load();
             batch.resolve(&resolver, asks, action, |_, _| ());
-            bucket_names(&resolver, asks)
+            bucket_names(&resolver, asks, &batch.questions)
         };
         let Batch { questions, outcomes, .. } = &mut *batch;
         self.visit(&**shared, questions, &names, outcomes, now).await;
@@ -149,7 +149,8 @@ impl<'l> Wherever<'l> {
             let resolver = self.limiter.core.resolver.load();
             let question = question(&resolver, &ask, Action::CheckOnly)?;
             let peek = Question { ask: Ask { cost: 0, ..question.ask }, ..question };
-            ([peek, question], bucket_names(&resolver, &[ask, ask]))
+            let questions = [peek, question];
+            (questions, bucket_names(&resolver, &[ask, ask], &questions))
         };
         let mut outcomes = [Outcome::default(); 2];
         self.visit(&**shared, &questions, &names, &mut outcomes, now).await;
@@ -163,7 +164,8 @@ impl<'l> Wherever<'l> {
         };
         let (question, names) = {
             let resolver = self.limiter.core.resolver.load();
-            (question(&resolver, &ask, action)?, bucket_names(&resolver, &[ask]))
+            let question = question(&resolver, &ask, action)?;
+            (question, bucket_names(&resolver, &[ask], &[question]))
         };
         let mut outcome = [Outcome::default()];
         self.visit(&**shared, &[question], &names, &mut outcome, now).await;
@@ -187,7 +189,7 @@ impl<'l> Wherever<'l> {
         let names = {
             let resolver = self.limiter.core.resolver.load();
             gather(&resolver, asks, action, &mut questions)?;
-            bucket_names(&resolver, asks)
+            bucket_names(&resolver, asks, &questions)
         };
         let mut outcomes = vec![Outcome::default(); asks.len()];
         self.visit(&**shared, &questions, &names, &mut outcomes, now).await;
@@ -230,10 +232,15 @@ impl<'l> Wherever<'l> {
 }
 
 /// What the buckets of asks are called; empty for those that are mistakes.
-fn bucket_names(resolver: &Resolver, asks: &[Request<'_>]) -> BucketNames {
+fn bucket_names(
+    resolver: &Resolver,
+    asks: &[Request<'_>],
+    questions: &[Question<Gcra>],
+) -> BucketNames {
     let mut names = BucketNames::default();
-    for ask in asks {
+    for (ask, question) in asks.iter().zip(questions) {
         names.push_with(|to| match ask.carried {
+            _ if question.ask.rule == RuleId::NONE => Sharing::default(),
             None => resolver.write_bucket_key(ask.limit, ask.id, to),
             Some(_) => Keys::write_bucket_key(ask.id, to),
         });

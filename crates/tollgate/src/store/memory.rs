@@ -3,12 +3,12 @@
 use std::convert::identity;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use smallvec::SmallVec;
 
+use super::hints::Hints;
 use super::prefetch;
-use super::region::{Place, Region, SLOTS_MIN, Tally, home_of};
+use super::region::{Place, Region, SLOTS_MIN, Tally};
 use super::strip::{Slot, Strip};
 use super::sync::{Guard, Lock};
 use super::{Fingerprint, Question, Store};
@@ -65,14 +65,6 @@ const _: () = {
     assert!(lock + region + Region::<Gcra>::HOT_BYTES <= CACHE_LINE_BYTES);
 };
 
-/// Where buckets are likely to be, for asking for their memory without a lock. Apart from the shards,
-/// because processors take those from each other all the time, and these seldom change.
-struct Hints<A: Algorithm> {
-    first: Strip<A>,
-    /// How many homes each shard has.
-    capacities: Box<[AtomicU32]>,
-}
-
 /// What a store holds, and what became of keys for want of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
@@ -96,8 +88,7 @@ impl<A: Algorithm> MemoryStore<A> {
         let first = Strip::reserve(count, slots)?;
         let shards =
             (0..count).map(|shard| Shard::new(book, first.of_shard(shard), slots)).collect();
-        let capacities = (0..count).map(|_| AtomicU32::new(0)).collect();
-        let store = Self { shards, hints: Hints { first, capacities } };
+        let store = Self { shards, hints: Hints::new(first, count) };
         for (number, shard) in store.shards.iter().enumerate() {
             store.hints.tell(number, &shard.0.lock().region);
         }
@@ -147,7 +138,7 @@ impl<A: Algorithm> MemoryStore<A> {
 
     /// Changes the buckets for which `change` says so, by what they are. What it can call tells whether
     /// they may be forgotten for free. One shard after the other is locked meanwhile.
-    pub(crate) fn rewrite(
+    pub fn rewrite(
         &self,
         now: Moment,
         mut change: impl FnMut(A::Cell, &dyn Fn() -> bool) -> Option<A::Cell>,
@@ -419,25 +410,6 @@ impl<A: Algorithm> Shard<A> {
     fn new(book: &Arc<A::Book>, strip: Strip<A>, slots: usize) -> Self {
         let (book, region) = (Arc::clone(book), Region::new(strip, slots));
         Self(Lock::new(Inside { book, region, is_stale: false }))
-    }
-}
-
-impl<A: Algorithm> Hints<A> {
-    /// Remembers how many homes a shard has now.
-    fn tell(&self, shard: usize, region: &Region<A>) {
-        let capacity = u32::try_from(region.capacity()).unwrap_or(u32::MAX);
-        let hint = &self.capacities[shard];
-        // What is written takes the line from all processors that read it, also if it is the same.
-        if hint.load(Ordering::Relaxed) != capacity {
-            hint.store(capacity, Ordering::Relaxed);
-        }
-    }
-
-    /// Where a bucket of a shard with this upper half has its home.
-    #[inline]
-    fn address(&self, shard: usize, upper: u64) -> usize {
-        let capacity = self.capacities[shard].load(Ordering::Relaxed);
-        self.first.address(shard, home_of(upper, capacity as usize))
     }
 }
 

@@ -3,11 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::Nanos;
 use crate::algorithm::book::{Action, Ask, Book, Gcra, RuleId};
 use crate::algorithm::gcra::{Outcome, Rule, Verdict};
+use crate::store::region::home_of;
 use crate::store::{Fingerprint, Secret};
 
 fn make(book: Book) -> MemoryStore<Gcra> {

@@ -5,6 +5,7 @@
 
 mod cipher;
 mod fingerprint;
+mod hints;
 mod memory;
 mod prefetch;
 mod region;

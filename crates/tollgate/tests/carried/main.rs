@@ -3,13 +3,15 @@
 #![cfg(not(feature = "shuttle"))]
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod forgetting;
+
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Mutex, RwLock};
+use std::sync::{Arc, Barrier, Mutex};
 
 use tollgate::algorithm::gcra::Rule;
 use tollgate::limiter::{
-    CARRIED, CARRIED_RULES_MAX, Decided, ERA, Ruling, TRANSACTION_ASKS_MAX, TooManyRules, Witness,
+    CARRIED, CARRIED_RULES_MAX, Decided, Ruling, TRANSACTION_ASKS_MAX, TooManyRules, Witness,
 };
 use tollgate::limits::{ID_BYTES_MAX, Limits, Source};
 use tollgate::store::MEMORY_MIN;
@@ -210,132 +212,6 @@ fn rules_are_bounded_and_those_that_are_known_go_on() {
         limiter.spend("K0", "x", 2, START).unwrap().allowed,
         "named limits have their own room"
     );
-}
-
-/// The moment that is so many eras after the start.
-fn eras(count: u64) -> Moment {
-    START.after(Nanos::new(ERA.get() * u128::from(count)))
-}
-
-/// Brings rules that nobody needs until one is refused, in every one of these eras. Tells how many
-/// found room in each.
-fn flood(limiter: &Limiter, over: std::ops::Range<u64>) -> Vec<usize> {
-    let strangers = |era: u64| (0..).map(move |n| hourly(1_000_000 + era % 4_000 * 200_000 + n));
-    let carried = |era: u64| strangers(era).map(move |rule| limiter.carry(rule, eras(era)));
-    over.map(|era| carried(era).take_while(Result::is_ok).count()).collect()
-}
-
-#[test]
-fn rules_that_nobody_needs_make_room_for_others() {
-    let limiter = nothing();
-    fill(&limiter);
-    let bring = |era| limiter.carry(hourly(1 << 20), eras(era));
-    assert_eq!(bring(0), Err(TooManyRules));
-    assert_eq!(bring(1), Err(TooManyRules), "an ask by one of them may be under way");
-    assert!(bring(2).is_ok());
-    assert_eq!(flood(&limiter, 3..4), [CARRIED_RULES_MAX - 1]);
-}
-
-#[test]
-fn rules_that_buckets_are_under_stay_with_what_was_spent() {
-    const BUCKETS: u64 = 2_000;
-    let limiter = nothing();
-    let spend = |n: u64, cost, now| {
-        let carried = limiter.carry(hourly(10 + n), now).unwrap();
-        let key = n.to_string();
-        let asks = [Request::carried(carried, &key, cost)];
-        limiter.transaction(&asks, now).unwrap().decision.remaining
-    };
-    for n in 0..BUCKETS {
-        assert_eq!(spend(n, 5, START), 5 + n);
-    }
-    // Rules go when nobody brought them for two eras, so by then all did that can.
-    let found_room = |first| flood(&limiter, first..first + 9)[6..].iter().sum::<usize>();
-    assert_eq!(found_room(0), CARRIED_RULES_MAX - 2_000);
-    for n in 0..BUCKETS {
-        assert_eq!(spend(n, 3, eras(8)), 2 + n);
-    }
-    assert_eq!(limiter.held().keys, 2_000);
-    assert_eq!(found_room(30_100), CARRIED_RULES_MAX, "all buckets are full by then");
-}
-
-/// Where a number was that of a rule with fine ticks, and is then one with coarse ticks, a bucket that is
-/// full would owe.
-#[test]
-fn a_full_bucket_stays_full_whatever_rule_gets_the_number_of_its_rule() {
-    let limiter = nothing();
-    for n in 0..500 {
-        let fine = Rule::new(1_000 + n, 1_000_003, Nanos::from_secs(1)).unwrap();
-        let carried = limiter.carry(fine, START).unwrap();
-        one(&limiter, carried, &n.to_string(), 1_000);
-    }
-    flood(&limiter, 1..9);
-    for n in 0..500 {
-        let again = (0..3).find_map(|later| limiter.carry(hourly(10 + n), eras(9 + later)).ok());
-        let key = n.to_string();
-        let asks = [Request::carried(again.unwrap(), &key, 1)];
-        let left = limiter.transaction(&asks, eras(12)).unwrap().decision.remaining;
-        assert_eq!(left, 9 + n);
-    }
-}
-
-#[test]
-fn a_rule_that_is_brought_in_every_era_stays_without_a_bucket() {
-    let limiter = nothing();
-    for era in 0..9 {
-        let mine = limiter.carry(hourly(3), eras(era)).unwrap();
-        flood(&limiter, era..era + 1);
-        let asks = [Request::carried(mine, "ada", 0)];
-        let decision = limiter.transaction(&asks, eras(era)).unwrap().decision;
-        assert_eq!(decision.remaining, 3, "in era {era}");
-    }
-}
-
-#[test]
-fn who_asks_by_a_rule_of_long_ago_is_told_so() {
-    let limiter = nothing();
-    let old = limiter.carry(hourly(3), START).unwrap();
-    assert!(limiter.still_carries(old));
-    flood(&limiter, 0..1);
-    assert!(!limiter.still_carries(old));
-    assert!(one(&limiter, old, "ada", 1).allowed, "it may be asked by in the next era too");
-    flood(&limiter, 1..2);
-    let asks = [Request::carried(old, "ada", 1)];
-    assert_eq!(limiter.transaction(&asks, eras(1)).unwrap_err(), Mistake::RuleForgotten);
-    let mut batch = Batch::default();
-    let told = limiter.batch(&mut batch, &asks, eras(1));
-    assert_eq!(told.iter().next(), Some(Err(&Mistake::RuleForgotten)));
-}
-
-#[test]
-fn threads_that_bring_rules_without_end_are_decided_by_those_they_brought() {
-    const THREADS: u64 = 4;
-    // No ask takes longer than an era: whoever puts the clock forward waits for all.
-    let (limiter, clock) = (nothing(), RwLock::new(0));
-    let bring = |thread: u64| {
-        let mut spent = [0; 64];
-        for n in 0..60_000_u64 {
-            let (burst, key) = (1_000 + n * THREADS + thread, n as usize % spent.len());
-            let era = clock.read().unwrap();
-            let Ok(carried) = limiter.carry(hourly(burst), eras(*era)) else {
-                drop(era);
-                *clock.write().unwrap() += 1;
-                continue;
-            };
-            let name = format!("{thread} {key}");
-            let asks = [Request::carried(carried, &name, 1)];
-            let decision = limiter.transaction(&asks, eras(*era)).unwrap().decision;
-            spent[key] += 1;
-            assert_eq!((decision.allowed, decision.remaining), (true, burst - spent[key]));
-        }
-        spent.iter().sum::<u64>()
-    };
-    let decided: u64 = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|n| scope.spawn(move || bring(n))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-    });
-    assert!(decided > 3 * CARRIED_RULES_MAX as u64, "{decided}");
-    assert!(*clock.read().unwrap() < 200, "a token would have come back");
 }
 
 #[test]

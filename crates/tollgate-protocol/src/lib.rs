@@ -12,6 +12,7 @@
 pub mod bucket;
 #[cfg(any(test, feature = "fuzzing"))]
 mod drive;
+mod foreign;
 mod number;
 pub mod resp;
 mod scan;

@@ -9,7 +9,7 @@ use tollgate::limiter::{Asking, EVERYBODY};
 use tollgate::{Decision, Limiter, Moment, Request};
 
 use super::codec::{self, Command};
-use crate::{Counts, Flow, StreamDoor, scan, spare};
+use crate::{Counts, Flow, StreamDoor, foreign, scan, spare};
 
 /// The longest line that is read unless a door is told otherwise, in bytes, without its end.
 pub const LINE_BYTES_MAX: usize = 1 << 10;
@@ -85,7 +85,7 @@ impl StreamDoor for Door {
             && let Some((end, behind)) = codec::split(bytes)
         {
             if self.is_too_long(partial, end) {
-                return replies.refuse_length();
+                return replies.refuse_last();
             }
             partial.extend_from_slice(end);
             (first, rest) = (Some(partial.as_slice()), behind);
@@ -102,9 +102,13 @@ impl StreamDoor for Door {
         }
         if !rest.is_empty() {
             if self.is_too_long(partial, rest) {
-                return replies.refuse_length();
+                return replies.refuse_last();
             }
             partial.extend_from_slice(rest);
+            // A hello need not have a line feed in it, and its sender waits for an answer.
+            if foreign::is_tls(partial) {
+                return replies.refuse_last();
+            }
         }
         Flow::Open
     }
@@ -143,7 +147,8 @@ enum Line<'a> {
     },
     Quit,
     Invalid,
-    TooLong,
+    /// It is too long, or from a browser: nothing behind it is read.
+    Refused,
 }
 
 impl<'a> Lines<'a> {
@@ -188,11 +193,12 @@ impl<'a> Line<'a> {
     fn of(line: &'a [u8], bytes_max: usize) -> Self {
         let content = codec::content(line);
         if content.len() > bytes_max {
-            return Self::TooLong;
+            return Self::Refused;
         }
         match codec::parse(content) {
             Command::Get { name, cost } => Self::Get { name: str::from_utf8(name).ok(), cost },
             Command::Quit => Self::Quit,
+            Command::Invalid if foreign::is_line(content) => Self::Refused,
             Command::Invalid => Self::Invalid,
         }
     }
@@ -292,7 +298,7 @@ impl Door {
                     gathered.ask(name.and_then(|name| finder.find(name)), cost);
                 }
                 Some(Line::Invalid) => gathered.say(Said::Invalid),
-                Some(Line::TooLong) => {
+                Some(Line::Refused) => {
                     gathered.say(Said::Invalid);
                     return Stop::Close;
                 }
@@ -426,7 +432,8 @@ impl Replies<'_> {
         self.out.extend_from_slice(text);
     }
 
-    fn refuse_length(&mut self) -> Flow {
+    /// Answers a line behind which nothing is read.
+    fn refuse_last(&mut self) -> Flow {
         self.counts.malformed = self.counts.malformed.saturating_add(1);
         self.out.extend_from_slice(INVALID);
         Flow::Close

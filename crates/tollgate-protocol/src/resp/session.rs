@@ -15,7 +15,7 @@ use super::replies::Replies;
 use super::reply::{self, ERROR_BYTES_MAX};
 use super::requests::Requests;
 use super::shape::Asked;
-use crate::{Counts, Flow, StreamDoor, scan, spare};
+use crate::{Counts, Flow, StreamDoor, foreign, scan, spare};
 
 /// How many bytes a door replies before it wants them written, unless it is told otherwise.
 const REPLY_BYTES: usize = 64 << 10;
@@ -429,7 +429,7 @@ fn understood<'w>(
         None => [b"ERR unknown command '", name.get(..SHOWN_BYTES).unwrap_or(name), b"'"],
     };
     counts.malformed = counts.malformed.saturating_add(1);
-    let is_browser = name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:");
+    let is_browser = name.eq_ignore_ascii_case(b"post") || foreign::are_words(name, arguments);
     Err(if is_browser { Misunderstood::Stranger } else { Misunderstood::Refused(refused) })
 }
 

@@ -12,6 +12,7 @@ use tollgate::{Keyed, Limiter, Moment};
 
 use super::codec::{self, FRAME_BYTES_MAX, Request, STATE_BYTES};
 use super::named::NamedAsks;
+use crate::foreign::Opening;
 use crate::{Counts, Flow, StreamDoor};
 
 /// How many requests are decided at once.
@@ -43,6 +44,8 @@ pub struct Door {
 #[derive(Clone, Debug, Default)]
 pub struct Session {
     partial: Vec<u8>,
+    /// How far the reads before, which were discarded, look like those of a browser.
+    opening: Opening,
 }
 
 impl Session {
@@ -78,6 +81,11 @@ impl StreamDoor for Door {
         counts: &mut Counts,
     ) -> Flow {
         let mut replies = Replies { now, out, counts };
+        let opening = std::mem::take(&mut session.opening);
+        // First, because the second byte of TLS is an opcode here.
+        if opening != Opening::None && opening.after(bytes) == Opening::Foreign {
+            return replies.hang_up();
+        }
         let partial = &mut session.partial;
         let before = partial.len();
         let (mut first, mut rest) = (None, bytes);
@@ -100,7 +108,15 @@ impl StreamDoor for Door {
             [opcode, ..] if codec::is_opcode(*opcode) => partial.extend_from_slice(rest),
             // Clients send it behind a request when an id is longer than its length can say.
             // They wait for one answer then, so that a second would be taken for the next one.
-            garbage => return self.discard(garbage.len() == bytes.len(), &mut replies),
+            garbage if garbage.len() < bytes.len() => return self.discard(&mut replies),
+            // Nobody knows what else a browser sends in the name of a page: it gets no second read.
+            read => match opening.after(read) {
+                Opening::Foreign => return replies.hang_up(),
+                opening => {
+                    session.opening = opening;
+                    return self.discard_read(&mut replies);
+                }
+            },
         }
         Flow::Open
     }
@@ -227,15 +243,19 @@ impl Door {
         if requests.rest.is_empty() { Stop::Dry } else { Stop::Full }
     }
 
-    fn discard(&self, is_whole_read: bool, replies: &mut Replies<'_>) -> Flow {
-        replies.counts.malformed = replies.counts.malformed.saturating_add(1);
-        if self.options.strict {
-            return Flow::Close;
-        }
-        if is_whole_read {
+    /// Discards what stands behind a request, or closes.
+    fn discard(&self, replies: &mut Replies<'_>) -> Flow {
+        let flow = replies.hang_up();
+        if self.options.strict { flow } else { Flow::Open }
+    }
+
+    /// The same with a whole read, which has an answer.
+    fn discard_read(&self, replies: &mut Replies<'_>) -> Flow {
+        let flow = self.discard(replies);
+        if flow == Flow::Open {
             replies.out.push(NO);
         }
-        Flow::Open
+        flow
     }
 }
 
@@ -251,6 +271,12 @@ fn named_limit<'a>(
 }
 
 impl Replies<'_> {
+    /// Counts what was not understood, and ends the connection without an answer.
+    fn hang_up(&mut self) -> Flow {
+        self.counts.malformed = self.counts.malformed.saturating_add(1);
+        Flow::Close
+    }
+
     #[inline]
     fn add_all(&mut self, questions: &[Question<Quota>], outcomes: &[Outcome]) {
         for (question, outcome) in questions.iter().zip(outcomes) {

@@ -45,7 +45,7 @@ fn the_recorded_exchanges_hold() {
 fn the_transcripts_of_the_page_hold() {
     let [buckets] = blocks(PAGE, "buckets").try_into().unwrap();
     let transcripts = blocks(PAGE, "transcript");
-    assert_eq!(transcripts.len(), 5);
+    assert_eq!(transcripts.len(), 6);
     for transcript in transcripts {
         run(&door("", buckets), transcript, unescape);
     }
@@ -146,4 +146,34 @@ fn a_long_read_is_answered_in_order() {
     assert_eq!(connection.send(lines(300).as_bytes()), expected(100, 200).as_bytes());
     connection.wait(Nanos::from_secs(1));
     assert_eq!(connection.send(lines(64).as_bytes()), expected(64, 0).as_bytes());
+}
+
+#[test]
+fn a_page_in_a_browser_spends_nothing() {
+    let door = door("", "bucket_a 1\n");
+    for method in ["POST", "GET", "OPTIONS", "PUT", "PRI", "brew"] {
+        let page = format!(
+            "{method} /x?get%20bucket_a HTTP/1.1\r\nHost: 127.0.0.1:4444\r\n\r\nget bucket_a\r\n"
+        );
+        assert_nothing_is_obeyed(&door, page.as_bytes());
+    }
+    assert_nothing_is_obeyed(&door, b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03\nget bucket_a\n");
+    let mut connection = Connection::new(&door);
+    assert_eq!(connection.send(b"GET bucket_a\n"), b"INVALID COMMAND\n");
+    assert_eq!(connection.send(b"get bucket_a\n"), b"1\n", "nobody has spent it");
+}
+
+/// Whatever the reads: the first line, or less of it, is answered and nothing behind it is read.
+#[track_caller]
+fn assert_nothing_is_obeyed(door: &Door, page: &[u8]) {
+    for cut in 0..page.len() {
+        let (head, tail) = page.split_at(cut);
+        let mut connection = Connection::new(door);
+        let mut got = connection.send(head);
+        if !connection.is_closed {
+            got.extend(connection.send(tail));
+        }
+        assert_eq!(got, b"INVALID COMMAND\n", "cut at {cut}: {}", page.escape_ascii());
+        assert!(connection.is_closed, "cut at {cut}: {}", page.escape_ascii());
+    }
 }

@@ -257,10 +257,17 @@ fn a_browser_is_not_talked_to() {
     let mut connection = Connection::new(&door);
     assert_eq!(connection.send(page), b"");
     assert!(connection.is_closed);
+    // A method of another name, and the field that comes next if the first line is not understood.
+    for begin in
+        ["GET / HTTP/1.1\r\n", "brew /pot HTTP/1.0\n", "\u{16}\u{3}\u{1}\0 x\n", "Host: a\n"]
+    {
+        let mut connection = Connection::new(&door);
+        assert_eq!(connection.send(&[begin.as_bytes(), b"THROTTLE PerUser ada\r\n"].concat()), b"");
+        assert!(connection.is_closed, "{begin:?}");
+    }
     let mut connection = Connection::new(&door);
-    let page = [b"GET", page.strip_prefix(b"POST").unwrap()].concat();
-    assert_eq!(connection.send(&page), b"-ERR unknown command 'GET'\r\n");
-    assert!(connection.is_closed);
+    assert_eq!(connection.send(b"SET key\r\n"), b"-ERR unknown command 'SET'\r\n");
+    assert!(!connection.is_closed);
 }
 
 /// Knows `decide` and `read`, until the first is taken away.

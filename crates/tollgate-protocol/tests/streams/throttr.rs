@@ -26,7 +26,7 @@ fn door(limits: &str, options: Options) -> Door {
 #[test]
 fn the_transcripts_of_the_page_hold() {
     let transcripts = blocks(PAGE, "transcript");
-    assert_eq!(transcripts.len(), 5);
+    assert_eq!(transcripts.len(), 6);
     for transcript in transcripts {
         let settings: Vec<_> =
             transcript.lines().filter_map(|line| line.strip_prefix("-- ")).collect();
@@ -241,4 +241,45 @@ fn the_largest_ids_are_two_ids() {
     }
     assert_eq!(connection.send(&request[request.len() - 1..]), state(1, 1, 2, 59));
     assert_eq!(connection.send(&short(2, [&b, &a])), state(0, 0, 1, 0));
+}
+
+#[test]
+fn a_page_in_a_browser_changes_nothing() {
+    let door = door("", Options::default());
+    let ids = [&b"c"[..], b"r"];
+    Connection::new(&door).send(&insert(9, 1, 2, 60, ids));
+    for begin in [
+        &b"POST /x HTTP/1.1\r\nHost: 127.0.0.1:9000\r\n\r\n"[..],
+        b"OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1:9000\r\n\r\n",
+        b"brew /pot?%04 HTTP/1.0\r\n\r\n",
+        b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03",
+    ] {
+        let page = [begin, &short(4, ids)].concat();
+        for cut in 0..begin.len() {
+            for step in [1, page.len()] {
+                let mut connection = Connection::new(&door);
+                let reads = [&page[..cut]].into_iter().chain(page[cut..].chunks(step));
+                for read in reads {
+                    if !connection.is_closed {
+                        connection.send(read);
+                    }
+                }
+                assert!(connection.is_closed, "cut at {cut}: {}", page.escape_ascii());
+                assert_eq!(connection.counts.requests, 0, "{}", page.escape_ascii());
+            }
+        }
+    }
+    assert_eq!(Connection::new(&door).send(&short(2, ids)), state(1, 8, 2, 59));
+}
+
+#[test]
+fn junk_that_only_begins_like_a_browser_does_not_close() {
+    let door = door("", Options::default());
+    let mut connection = Connection::new(&door);
+    for junk in [&b"P"[..], b"OST", b" ", b"GET /", b"\x16", b"\xff\x01\x02"] {
+        assert_eq!(connection.send(junk), [0], "{}", junk.escape_ascii());
+        assert_eq!(connection.send(&short(4, [b"", b""])), [0]);
+    }
+    let counts = Counts { requests: 6, malformed: 6, ..Counts::default() };
+    assert_eq!(connection.counts, counts);
 }

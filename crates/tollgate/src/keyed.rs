@@ -21,7 +21,7 @@ use crate::algorithm::Algorithm;
 use crate::limiter::AlreadyShared;
 use crate::store::saved::{Kept, Reader, RestoreError, Saved, Writer};
 use crate::store::shared::{BucketNames, SharedStore, Visit};
-use crate::store::{Fingerprint, Held, MemoryStore, Question, Seal, Secret, Store};
+use crate::store::{Fingerprint, Held, Holding, MemoryStore, Question, Seal, Secret, Store};
 
 /// Buckets of one algorithm, each under a key that is any bytes.
 ///
@@ -140,6 +140,11 @@ impl<A: Algorithm<Book = ()>> Keyed<A> {
         let store = from.cells(&Arc::new(()), memory, at)?;
         from.end()?;
         Ok(Self::of(store, secret))
+    }
+
+    /// What each owner of buckets holds now, and what became of its buckets for want of memory.
+    pub fn holdings(&self) -> Vec<Holding> {
+        self.store.holdings()
     }
 
     /// How many buckets are in memory, and what was lost for want of it.

@@ -1,6 +1,7 @@
 //! From the text of a rules file to rules, or to everything that is wrong with it.
 
 use tollgate::Limits;
+use tollgate::algorithm;
 use tollgate::algorithm::average::{self, RuleError};
 use tollgate::limiter::EVERYBODY;
 use tollgate::limits::document::{
@@ -95,7 +96,20 @@ impl Draft {
         }
     }
 
-    fn finish(self, report: &mut Report<'_>) -> Option<Rules> {
+    /// Gives the keys of every rule a share of memory of their own; those of the default are nobody's.
+    fn share_out(&mut self) {
+        let deciding = self.rules.iter_mut().filter_map(|rule| match &mut rule.action {
+            Action::Average(rule, _) => Some(rule),
+            Action::Fixed(_) | Action::Named { .. } => None,
+        });
+        let counting = self.counts.iter_mut().map(|count| &mut count.rule);
+        for (rule, owner) in deciding.chain(counting).zip((1..).map(algorithm::Owner::new)) {
+            *rule = rule.owned_by(owner);
+        }
+    }
+
+    fn finish(mut self, report: &mut Report<'_>) -> Option<Rules> {
+        self.share_out();
         let texts = self.count_texts.iter().chain(&self.rewrite_texts).chain(&self.rule_texts);
         let texts: Vec<&str> = texts.map(String::as_str).collect();
         let patterns = together(&texts, report);

@@ -3,7 +3,7 @@
 //! The formula is kept to the letter, in doubles, because clients compare the numbers it prints
 //! with those of the server it came from; a more accurate one gives other answers.
 
-use super::{Algorithm, Cell, Change, Standing};
+use super::{Algorithm, Cell, Change, Owner, Share, Standing};
 use crate::{Moment, Nanos};
 
 /// A clock that stands still or steps back counts as having moved this far, in seconds.
@@ -17,6 +17,7 @@ pub struct Rule {
     limit: f64,
     period_secs: f64,
     strict: bool,
+    owner: Owner,
 }
 
 /// Why there is no such rule.
@@ -45,7 +46,13 @@ impl Rule {
         if !(f64::MIN_POSITIVE..=Self::PERIOD_SECS_MAX).contains(&period_secs) {
             return Err(RuleError::Period);
         }
-        Ok(Self { limit, period_secs, strict })
+        Ok(Self { limit, period_secs, strict, owner: Owner::CARRIED })
+    }
+
+    /// The same rule, whose keys have a share of a full store of their own.
+    #[must_use]
+    pub const fn owned_by(self, owner: Owner) -> Self {
+        Self { owner, ..self }
     }
 
     /// How many uses per period are allowed.
@@ -69,21 +76,32 @@ impl Rule {
 pub struct AverageCell {
     time: Moment,
     rate: f64,
-    /// Negative if the last use was refused; so one field tells both.
     period_secs: f64,
+    owner: Owner,
+    /// A use was refused, or the next one would have been, since the key was last idle.
+    is_at_limit: bool,
 }
 
 impl AverageCell {
     /// The key of which a use was answered so at `at`.
     pub fn answered(rule: &Rule, outcome: Outcome, at: Moment) -> Self {
-        let period_secs = if outcome.over { -rule.period_secs } else { rule.period_secs };
-        Self { time: at, rate: outcome.rate, period_secs }
+        Self::new(rule, outcome.rate, None, at)
+    }
+
+    /// The key that has this rate at `time`, and was `before` until then.
+    fn new(rule: &Rule, rate: f64, before: Option<Self>, time: Moment) -> Self {
+        let was_at_limit = before.is_some_and(|cell| cell.is_at_limit) && rate >= RATE_IDLE;
+        // A use at once would add one.
+        let is_at_limit = was_at_limit || rate + 1.0 >= rule.limit;
+        // A key stays with the owner it is counted for, whatever new rules say.
+        let owner = before.map_or(rule.owner, |cell| cell.owner);
+        Self { time, rate, period_secs: rule.period_secs, owner, is_at_limit }
     }
 
     /// Whether uses can lead to it.
     pub(crate) fn is_sound(&self) -> bool {
         let periods = f64::MIN_POSITIVE..=Rule::PERIOD_SECS_MAX;
-        self.rate.is_finite() && self.rate >= 0.0 && periods.contains(&self.period_secs.abs())
+        self.rate.is_finite() && self.rate >= 0.0 && periods.contains(&self.period_secs)
     }
 }
 
@@ -104,10 +122,12 @@ pub fn use_once(
 ) -> (Outcome, Change<AverageCell>) {
     let rate = cell.map_or(0.0, |cell| rate_at(rule.period_secs, &cell, now));
     let over = rate >= rule.limit;
-    let period_secs = if over { -rule.period_secs } else { rule.period_secs };
     let change = match cell {
-        Some(cell) if over && !rule.strict => Change::Mark(AverageCell { period_secs, ..cell }),
-        _ => Change::Put(AverageCell { time: now, rate, period_secs }),
+        Some(cell) if over && !rule.strict => {
+            let period_secs = rule.period_secs;
+            Change::Mark(AverageCell { period_secs, is_at_limit: true, ..cell })
+        }
+        _ => Change::Put(AverageCell::new(rule, rate, cell, now)),
     };
     (Outcome { over, rate }, change)
 }
@@ -155,25 +175,35 @@ impl Algorithm for Average {
         while rate_after(cell, periods) >= RATE_IDLE {
             periods += 1.0;
         }
-        let secs = std::time::Duration::try_from_secs_f64(periods * cell.period_secs.abs());
+        let secs = std::time::Duration::try_from_secs_f64(periods * cell.period_secs);
         cell.time.after(secs.map_or(Nanos::new(u128::MAX), Nanos::from))
     }
 
     fn is_idle((): &(), cell: &AverageCell, now: Moment) -> bool {
-        rate_at(cell.period_secs.abs(), cell, now) < RATE_IDLE
+        rate_at(cell.period_secs, cell, now) < RATE_IDLE
     }
 
     fn standing((): &(), cell: &AverageCell, now: Moment) -> Standing {
-        let rate = rate_at(cell.period_secs.abs(), cell, now);
+        let rate = rate_at(cell.period_secs, cell, now);
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a rate is a number of uses, never negative, far below 2^63"
         )]
         let tokens = rate.ceil() as u64;
-        let denied = cell.period_secs < 0.0 && rate >= RATE_IDLE;
-        // A key that was used once has a rate of 1 at most, and so goes before all others.
-        Standing { rank: rate, tokens, denied }
+        Standing { rank: rate, tokens, is_protected: cell.is_at_limit && rate >= RATE_IDLE }
+    }
+
+    fn owner((): &(), cell: &AverageCell) -> Owner {
+        cell.owner
+    }
+
+    fn asker((): &(), rule: &Rule) -> Owner {
+        rule.owner
+    }
+
+    fn share((): &(), _: Owner) -> Share {
+        Share::default()
     }
 
     fn differ((): &(), (): &()) -> bool {
@@ -190,15 +220,20 @@ fn rate_after(cell: &AverageCell, periods: f64) -> f64 {
     (1.0 - decay) / periods + decay * cell.rate
 }
 
+const AT_LIMIT_BIT: u64 = 1;
+
 impl Cell for AverageCell {
-    const WORDS: usize = 3;
+    const WORDS: usize = 4;
 
     #[inline]
     fn read(word: impl Fn(usize) -> u64) -> Self {
+        let last = word(3);
         Self {
             time: Moment::from_nanos(word(0)),
             rate: f64::from_bits(word(1)),
             period_secs: f64::from_bits(word(2)),
+            owner: Owner::new(u32::try_from(last >> 1).unwrap_or_default()),
+            is_at_limit: last & AT_LIMIT_BIT != 0,
         }
     }
 
@@ -207,5 +242,6 @@ impl Cell for AverageCell {
         put(0, self.time.as_nanos());
         put(1, self.rate.to_bits());
         put(2, self.period_secs.to_bits());
+        put(3, u64::from(self.owner.number()) << 1 | u64::from(self.is_at_limit));
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::carried::CarriedRules;
 use super::gcra::{self, Outcome, Rule, TAT_BITS, Tat, Verdict};
-use super::{Algorithm, Cell, Change, Standing};
+use super::{Algorithm, Cell, Change, Owner, Share, Standing};
 use crate::{Moment, Nanos};
 
 /// How many rules one book can hold, over the life of a process and of the state it saves.
@@ -38,12 +38,16 @@ struct Entry {
     rule: Rule,
     /// The rule that asks under this one are decided by today; itself while it is in force.
     successor: RuleId,
+    /// Whose keys are under it.
+    owner: Owner,
 }
 
 /// All rules that a cell may have been written under.
 #[derive(Clone, Debug, Default)]
 pub struct Book {
     entries: Vec<Entry>,
+    /// What each owner may have of a full store, by number.
+    shares: Arc<Vec<Share>>,
     /// Those that come with asks, in common with all clones of this book.
     carried: Arc<CarriedRules>,
     /// Which one it is, if whoever asks by it wants to know whether a store still has it.
@@ -64,8 +68,26 @@ impl Book {
             return Err(BookFull);
         }
         let id = RuleId(u32::try_from(self.entries.len()).map_err(|_| BookFull)?);
-        self.entries.push(Entry { rule, successor: id });
+        self.entries.push(Entry { rule, successor: id, owner: Owner::CARRIED });
         Ok(id)
+    }
+
+    /// Has keys under a rule be an owner's.
+    pub fn set_owner(&mut self, id: RuleId, owner: Owner) {
+        if let Some(entry) = self.entries.get_mut(id.0 as usize) {
+            entry.owner = owner;
+        }
+    }
+
+    /// Has each owner have this share of a full store, by number.
+    pub fn set_shares(&mut self, shares: Arc<Vec<Share>>) {
+        self.shares = shares;
+    }
+
+    /// Whose keys are under a rule.
+    #[inline]
+    pub fn owner(&self, id: RuleId) -> Owner {
+        self.entries.get(id.0 as usize).map_or(Owner::CARRIED, |entry| entry.owner)
     }
 
     /// From now on each rule on the left is decided as the one on the right, and so is all that
@@ -173,25 +195,24 @@ pub struct Ask {
 
 /// What is kept of a bucket: 16 bytes.
 ///
-/// From the lowest bit: the TAT; whether an ask was denied; whether tokens were taken again; the
-/// number of the rule. They stay packed, because a decision only moves them about.
+/// From the lowest bit: the TAT; whether the bucket was empty since it was last full; a bit that is not
+/// used; the number of the rule. They stay packed, because a decision only moves them about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketCell(u128);
 
-/// An ask was denied since tokens were last taken.
-const DENIED: u128 = 1 << TAT_BITS;
-/// Tokens were taken more than once: it is not one of many keys that come once and never again.
-const REGULAR: u128 = 1 << (TAT_BITS + 1);
+/// The bucket was empty, or denied an ask, since it was last full.
+const EMPTIED: u128 = 1 << TAT_BITS;
 const RULE_SHIFT: u32 = TAT_BITS + 2;
 
 impl BucketCell {
     /// A full bucket, under no rule.
     pub const FULL: Self = Self((RuleId::NONE.0 as u128) << RULE_SHIFT);
 
-    /// The bucket of `rule` that was found `at` to be full again after `full_in`. Whoever has it
-    /// from elsewhere does not know whether it came once.
+    /// The bucket of `rule` that was found `at` to be full again after `full_in`.
     pub fn filling(id: RuleId, rule: &Rule, full_in: Nanos, at: Moment) -> Self {
-        Self::new(gcra::filling(rule, full_in, at), id, REGULAR)
+        let tat = gcra::filling(rule, full_in, at);
+        let (_, peek) = gcra::spend(rule, tat, 0, at);
+        Self::new(tat, id, emptied(peek.remaining))
     }
 
     #[inline]
@@ -201,7 +222,7 @@ impl BucketCell {
 
     #[inline]
     const fn tat(self) -> Tat {
-        Tat::from_ticks(self.0 & (DENIED - 1))
+        Tat::from_ticks(self.0 & (EMPTIED - 1))
     }
 
     /// The rule that its time is counted under.
@@ -212,13 +233,22 @@ impl BucketCell {
 
     #[inline]
     const fn flags(self) -> u128 {
-        self.0 & (DENIED | REGULAR)
+        self.0 & EMPTIED
     }
 
+    /// The flags after tokens were taken or given back at `now`, so that so many are left. A bucket
+    /// that was empty counts as such until it is full again: if it did not, who waits for one token
+    /// would have it forgotten by a flood.
     #[inline]
-    const fn is(self, flag: u128) -> bool {
-        self.0 & flag != 0
+    fn flags_after(self, rule: &Rule, remaining: u64, now: Moment) -> u128 {
+        let before = if gcra::is_full(rule, self.tat(), now) { 0 } else { self.flags() };
+        before | emptied(remaining)
     }
+}
+
+#[inline]
+const fn emptied(remaining: u64) -> u128 {
+    if remaining == 0 { EMPTIED } else { 0 }
 }
 
 impl Cell for BucketCell {
@@ -275,8 +305,11 @@ impl Algorithm for Gcra {
         }
         let (after, outcome) = gcra::spend_short(rule, cell.tat(), ask.cost, now)?;
         let renewed = match outcome.verdict {
-            Verdict::Allow => BucketCell::new(after, ask.rule, REGULAR),
-            _ => BucketCell(cell.0 | REGULAR | DENIED),
+            Verdict::Allow => {
+                let flags = cell.flags_after(rule, outcome.remaining, now);
+                BucketCell::new(after, ask.rule, flags)
+            }
+            _ => BucketCell(cell.0 | EMPTIED),
         };
         Some((outcome, renewed))
     }
@@ -299,18 +332,19 @@ impl Algorithm for Gcra {
                 gcra::spend(&rule, before, ask.cost, now)
             }
         };
-        let regular = if cell.is_some() { REGULAR } else { 0 };
         let change = match (ask.action, outcome.verdict, cell) {
             (Action::CheckAndSpend | Action::SpendOnly | Action::Refund, Verdict::Allow, _)
                 if ask.cost > 0 =>
             {
-                Change::Put(BucketCell::new(after, id, regular))
+                let cell = BucketCell::new(before, id, cell.map_or(0, BucketCell::flags));
+                let flags = cell.flags_after(&rule, outcome.remaining, now);
+                Change::Put(BucketCell::new(after, id, flags))
             }
             (Action::Reset, ..) => Change::Remove,
             (Action::CheckOnly | Action::CheckAndSpend, Verdict::Deny, Some(cell))
-                if !cell.is(DENIED) || cell.rule() != id =>
+                if cell.flags() == 0 || cell.rule() != id =>
             {
-                Change::Mark(BucketCell::new(before, id, regular | DENIED))
+                Change::Mark(BucketCell::new(before, id, EMPTIED))
             }
             // It was written under another rule: by an ask that a reload overtook, or that brought
             // its own.
@@ -349,16 +383,28 @@ impl Algorithm for Gcra {
 
     fn standing(book: &Book, cell: &BucketCell, now: Moment) -> Standing {
         let Some(rule) = book.rule(cell.rule()) else {
-            return Standing { rank: 0.0, tokens: 0, denied: false };
+            return Standing { rank: 0.0, tokens: 0, is_protected: false };
         };
         let (_, peek) = gcra::spend(&rule, cell.tat(), 0, now);
         Standing {
-            // Those that came once go first, then those that owe the least part of their burst.
-            rank: gcra::missing_part(&rule, cell.tat(), now)
-                + if cell.is(REGULAR) { 2.0 } else { 0.0 },
+            rank: gcra::missing_part(&rule, cell.tat(), now),
             tokens: rule.burst().saturating_sub(peek.remaining),
-            denied: cell.is(DENIED) && !gcra::is_full(&rule, cell.tat(), now),
+            is_protected: cell.flags() != 0 && !gcra::is_full(&rule, cell.tat(), now),
         }
+    }
+
+    #[inline]
+    fn owner(book: &Book, cell: &BucketCell) -> Owner {
+        book.owner(cell.rule())
+    }
+
+    #[inline]
+    fn asker(book: &Book, ask: &Ask) -> Owner {
+        book.owner(ask.rule)
+    }
+
+    fn share(book: &Book, owner: Owner) -> Share {
+        book.shares.get(owner.number() as usize).copied().unwrap_or_default()
     }
 
     fn differ(old: &Book, new: &Book) -> bool {

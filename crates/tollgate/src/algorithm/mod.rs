@@ -67,8 +67,17 @@ pub trait Algorithm: Sized + 'static {
         Self::idle_at(book, cell) <= now
     }
 
-    /// How much it would cost to forget the cell.
+    /// What forgetting the cell would give away.
     fn standing(book: &Self::Book, cell: &Self::Cell, now: Moment) -> Standing;
+
+    /// Whose key the cell is.
+    fn owner(book: &Self::Book, cell: &Self::Cell) -> Owner;
+
+    /// Whose key the cell would be that `ask` makes.
+    fn asker(book: &Self::Book, ask: &Self::Ask) -> Owner;
+
+    /// What share of a full store an owner has.
+    fn share(book: &Self::Book, owner: Owner) -> Share;
 
     /// Whether cells written under `old` may have to be carried over to `new`.
     fn differ(old: &Self::Book, new: &Self::Book) -> bool;
@@ -96,15 +105,105 @@ pub enum Change<C> {
     Remove,
 }
 
-/// How much it would cost to forget a cell, for choosing one when memory is full.
+/// What forgetting a cell would give away, for choosing one when memory is full.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standing {
     /// The least goes first.
     pub rank: f64,
     /// How many tokens would be forgiven; none if forgetting is free.
     pub tokens: u64,
-    /// Asks of this bucket are being denied: it is never forgotten.
-    pub denied: bool,
+    /// The bucket was empty, or denied an ask, and is not full again: unless its owner says otherwise
+    /// or has to give way to others, it stays.
+    pub is_protected: bool,
+}
+
+/// Who holds keys of a store: a limit, or all that have no limit of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner(u32);
+
+impl Owner {
+    /// All asks that bring their rule along.
+    pub const CARRIED: Self = Self(0);
+
+    /// The owner of this number.
+    pub const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// Which owner it is.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// What an owner may have of a store that is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Share {
+    hundredths: u32,
+    on_full: OnFull,
+}
+
+/// What becomes of a new key whose owner holds its share of a full store, if all that the owner holds
+/// nearby is protected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnFull {
+    /// The ask is denied.
+    #[default]
+    Deny,
+    /// Another key of the same owner is forgotten, although its bucket was empty.
+    Forget,
+}
+
+impl Share {
+    /// The largest weight, in hundredths.
+    pub const HUNDREDTHS_MAX: u32 = 100_000;
+
+    /// A share of so many hundredths of an ordinary one. Nothing if that is zero or more than
+    /// [`Self::HUNDREDTHS_MAX`].
+    pub const fn of_hundredths(hundredths: u32, on_full: OnFull) -> Option<Self> {
+        if hundredths == 0 || hundredths > Self::HUNDREDTHS_MAX {
+            return None;
+        }
+        Some(Self { hundredths, on_full })
+    }
+
+    /// The weight, in hundredths of an ordinary one.
+    pub const fn hundredths(self) -> u32 {
+        self.hundredths
+    }
+
+    /// How many ordinary shares it is.
+    pub fn weight(self) -> f64 {
+        f64::from(self.hundredths) / 100.0
+    }
+
+    /// What becomes of a new key that finds no room in the share.
+    pub const fn on_full(self) -> OnFull {
+        self.on_full
+    }
+}
+
+/// `share: 2, on_full: forget`
+impl std::fmt::Display for Share {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "share: {}, on_full: {}", self.weight(), self.on_full)
+    }
+}
+
+/// As a limits file says it.
+impl std::fmt::Display for OnFull {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Deny => "deny",
+            Self::Forget => "forget",
+        })
+    }
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { hundredths: 100, on_full: OnFull::Deny }
+    }
 }
 
 /// What a store keeps: so many words of 64 bits.

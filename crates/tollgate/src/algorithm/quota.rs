@@ -1,6 +1,6 @@
 //! Quotas with a lifetime: a number of uses that is spent until it is gone or expires.
 
-use super::{Algorithm, Cell, Change, Standing};
+use super::{Algorithm, Cell, Change, Owner, Share, Standing};
 use crate::{Moment, Nanos};
 
 /// What a lifetime is counted in.
@@ -158,7 +158,7 @@ fn take(cell: QuotaCell, usage: u64, unit: Unit, now: Moment) -> (Outcome, Chang
     match cell.remaining.checked_sub(usage) {
         Some(_) if usage == 0 => (cell.read_out(true, unit, now), Change::Keep),
         Some(remaining) => {
-            let cell = QuotaCell { remaining, denied: false, ..cell };
+            let cell = QuotaCell { remaining, ..cell };
             (cell.read_out(true, unit, now), Change::Put(cell))
         }
         None => {
@@ -218,7 +218,7 @@ impl Algorithm for Quota {
         }
         let remaining = cell.remaining.checked_sub(usage);
         let after = match remaining {
-            Some(remaining) => QuotaCell { remaining, denied: false, ..cell },
+            Some(remaining) => QuotaCell { remaining, ..cell },
             None => QuotaCell { denied: true, ..cell },
         };
         Some((after.read_out(remaining.is_some(), unit, now), after))
@@ -255,7 +255,21 @@ impl Algorithm for Quota {
     fn standing((): &(), cell: &QuotaCell, now: Moment) -> Standing {
         let is_live = now < cell.expires;
         let rank = cell.expires.since(now).get() as f64;
-        Standing { rank, tokens: is_live.into(), denied: cell.denied && is_live }
+        let is_empty = cell.denied || cell.remaining == 0;
+        Standing { rank, tokens: is_live.into(), is_protected: is_empty && is_live }
+    }
+
+    /// Quotas have no limits, so all of them are one owner's.
+    fn owner((): &(), _: &QuotaCell) -> Owner {
+        Owner::CARRIED
+    }
+
+    fn asker((): &(), _: &Ask) -> Owner {
+        Owner::CARRIED
+    }
+
+    fn share((): &(), _: Owner) -> Share {
+        Share::default()
     }
 
     fn differ((): &(), (): &()) -> bool {

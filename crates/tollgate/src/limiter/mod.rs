@@ -55,13 +55,14 @@ pub use transaction::{Merged, Mode, TRANSACTION_ASKS_MAX};
 pub use wherever::{AlreadyShared, Wherever};
 pub use witness::{Act, Decided, Ruling, Seen, Witness};
 
+use crate::algorithm::Share;
 use crate::algorithm::book::{Action, Ask, Book, Gcra};
 use crate::algorithm::carried::CarriedRules;
 use crate::algorithm::gcra::{Outcome, Verdict};
 use crate::limits::resolver::{Entry, Registry, Resolver, Unresolved};
 use crate::limits::{IdBuffer, Limit, Limits};
 use crate::store::shared::SharedStore;
-use crate::store::{Held, MemoryStore, Question, Seal, Secret, Store};
+use crate::store::{Held, Holding, MemoryStore, Question, Seal, Secret, Store};
 use crate::{Moment, Nanos};
 
 /// How much memory [`Limiter::new`] uses at most: enough for 6 million buckets.
@@ -103,6 +104,17 @@ pub struct Decision {
     pub retry_in: Nanos,
     /// How long until the bucket is full.
     pub reset_in: Nanos,
+}
+
+/// What a limit holds of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitHolding {
+    /// The limit; none for all asks that bring their rule along.
+    pub limit: Option<Box<str>>,
+    /// What it may have once memory is full.
+    pub share: Share,
+    /// What it has.
+    pub holding: Holding,
 }
 
 /// What applies to an id, and where it is counted.
@@ -310,6 +322,19 @@ impl Limiter {
     /// How many buckets are in memory, and what was lost for want of it.
     pub fn held(&self) -> Held {
         self.core.store.held()
+    }
+
+    /// What each limit holds of memory now, and what became of its buckets for want of memory; limits
+    /// that hold nothing and were refused nothing are left out.
+    pub fn holdings(&self) -> Vec<LimitHolding> {
+        let registry = self.core.registry.lock();
+        let names = registry.names();
+        let of_limit = |holding: Holding| LimitHolding {
+            limit: names.get(holding.owner.number() as usize).copied().flatten().map(Into::into),
+            share: registry.share_of(holding.owner),
+            holding,
+        };
+        self.core.store.holdings().into_iter().map(of_limit).collect()
     }
 
     /// Decides an ask that names its limit. One that brings its rule along goes in a batch.

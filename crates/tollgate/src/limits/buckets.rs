@@ -8,6 +8,7 @@ use super::field::found;
 use super::yaml::FILE_BYTES_MAX;
 use super::{DefaultLimit, IdFormat, Limit, Limits, NAMES_MAX, NamedLimit, Origin, Source};
 use crate::Nanos;
+use crate::algorithm::Share;
 use crate::algorithm::gcra::{BURST_MAX, greatest_common_divisor};
 use crate::store::shared::Sharing;
 
@@ -189,6 +190,7 @@ impl<'a> Reader<'a> {
             is_bucket: true,
             is_shadow: false,
             sharing: Sharing::default(),
+            share: Share::default(),
             id_format: IdFormat::Any,
             default: Some(DefaultLimit { limit, origin }),
             overrides: Vec::new(),

@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 
 use super::field::shown_char;
 use super::{IdFormat, Limit, Limits, NamedLimit};
+use crate::algorithm::Share;
 use crate::store::shared::Sharing;
 
 /// One difference that somebody could notice.
@@ -53,6 +54,11 @@ pub enum Effect {
     Sharing {
         /// How they are from now on.
         after: Sharing,
+    },
+    /// The limit has another share of memory, or does something else where that is full.
+    Share {
+        /// What it is from now on.
+        after: Share,
     },
     /// Ids are spelled differently in bucket keys, so that buckets begin anew.
     IdFormat {
@@ -115,6 +121,9 @@ fn compare(old: Option<&NamedLimit>, new: Option<&NamedLimit>, changes: &mut Vec
     if let Some(effect) = compare_sharing(old, new) {
         push(None, effect);
     }
+    if let Some(effect) = compare_shares(old, new) {
+        push(None, effect);
+    }
     let overrides = [old, new].into_iter().flatten().flat_map(NamedLimit::overrides);
     let ids: BTreeSet<&str> = overrides.map(|over| &*over.id).collect();
     for id in ids {
@@ -154,6 +163,11 @@ fn compare_shadows(old: Option<&NamedLimit>, new: Option<&NamedLimit>) -> Option
 fn compare_sharing(old: Option<&NamedLimit>, new: Option<&NamedLimit>) -> Option<Effect> {
     let (before, after) = (old.map(NamedLimit::sharing).unwrap_or_default(), new?.sharing());
     (before != after).then_some(Effect::Sharing { after })
+}
+
+fn compare_shares(old: Option<&NamedLimit>, new: Option<&NamedLimit>) -> Option<Effect> {
+    let (before, after) = (old.map(NamedLimit::share).unwrap_or_default(), new?.share());
+    (before != after).then_some(Effect::Share { after })
 }
 
 /// Compares what applies to the id, which without an override is the default.
@@ -216,6 +230,7 @@ impl fmt::Display for Effect {
                 f.write_str("becomes a shadow: nobody is denied by it")
             }
             Self::Sharing { after } => write!(f, "is shared as: {after}"),
+            Self::Share { after } => write!(f, "has of a full memory: {after}"),
             Self::Shadow { is_shadow: false } => f.write_str("denies again: it was a shadow"),
             Self::IdFormat { before, after } => {
                 write!(f, "ids {before} become {after}: what was spent may be forgotten")

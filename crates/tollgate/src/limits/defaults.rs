@@ -1,5 +1,5 @@
-//! The defaults file: `Name: {burst, count, period}`, if wanted `shadow`, `on_store_failure` and
-//! `lease`, and for names of one's own `id` and `number`.
+//! The defaults file: `Name: {burst, count, period}`, if wanted `shadow`, `on_store_failure`, `lease`,
+//! `share` and `on_full`, and for names of one's own `id` and `number`.
 
 use std::collections::HashMap;
 
@@ -10,15 +10,28 @@ use super::name::{self, KNOWN_NAMES, KnownName, check_name, nearest};
 use super::yaml::{self, Document, Entry, Node, Pair, Value};
 use super::{DefaultLimit, Hint, IdFormat, Limit, Origin};
 use crate::Nanos;
+use crate::algorithm::{OnFull, Share};
 use crate::store::shared::{OnFailure, Sharing};
 
-const FIELDS: [&str; 8] =
-    ["burst", "count", "period", "id", "number", "shadow", "on_store_failure", "lease"];
+const FIELDS: [&str; 10] = [
+    "burst",
+    "count",
+    "period",
+    "id",
+    "number",
+    "shadow",
+    "on_store_failure",
+    "lease",
+    "share",
+    "on_full",
+];
 /// The longest time for which tokens can be taken in advance.
 pub const LEASE_MAX: Nanos = Nanos::from_secs(10);
 /// What a limit can say about asks that a shared store does not answer.
 const ON_FAILURE: [(&str, OnFailure); 3] =
     [("local", OnFailure::Local), ("allow", OnFailure::Allow), ("deny", OnFailure::Deny)];
+/// What a limit can say about new ids that find no room in its share of memory.
+const ON_FULL: [(&str, OnFull); 2] = [("deny", OnFull::Deny), ("forget", OnFull::Forget)];
 const EXPECTED: &str =
     "expected limits such as `NewOrdersPerAccount: {burst: 20, count: 20, period: 1s}`";
 
@@ -77,7 +90,8 @@ fn read_entry(pair: &Pair<'_>, numbers: &mut Numbers, draft: &mut Draft, report:
         report.fault(key.span, error.to_string(), error.help());
     }
     let known = name::known_name(&key.text);
-    let Terms { limit, id_format, number, is_shadow, sharing } = read_terms(pair, numbers, report);
+    let Terms { limit, id_format, number, is_shadow, sharing, share } =
+        read_terms(pair, numbers, report);
     if checked.is_err() {
         return;
     }
@@ -93,6 +107,7 @@ fn read_entry(pair: &Pair<'_>, numbers: &mut Numbers, draft: &mut Draft, report:
         number: known.map(|known| known.number).or(number),
         is_shadow,
         sharing,
+        share,
         id_format: known.map(|known| known.id_format).or(id_format).unwrap_or_default(),
         default: limit.map(|limit| DefaultLimit { limit, origin }),
         overrides: Vec::new(),
@@ -107,6 +122,7 @@ struct Terms {
     number: Option<u32>,
     is_shadow: bool,
     sharing: Sharing,
+    share: Share,
 }
 
 fn read_terms(pair: &Pair<'_>, numbers: &mut Numbers, report: &mut Report<'_>) -> Terms {
@@ -121,6 +137,7 @@ fn read_terms(pair: &Pair<'_>, numbers: &mut Numbers, report: &mut Report<'_>) -
         number: fields.find("number").and_then(|pair| read_number(pair, known, numbers, report)),
         is_shadow: fields.find("shadow").and_then(|pair| boolean(pair, report)).unwrap_or(false),
         sharing: read_sharing(&fields, report),
+        share: read_share(&fields, report),
     }
 }
 
@@ -131,14 +148,50 @@ fn read_sharing(fields: &Fields<'_, '_>, report: &mut Report<'_>) -> Sharing {
 }
 
 fn read_on_failure(pair: &Pair<'_>, report: &mut Report<'_>) -> Option<OnFailure> {
-    let expected = "expected local, allow or deny";
-    let text = field::text(pair, expected, report)?;
-    let found_it = ON_FAILURE.iter().find(|(name, _)| *name == text);
-    if found_it.is_none() {
-        let help = format!("{expected}, found `{}`", found(text));
-        report.fault(pair.value.span, "on_store_failure is none that is known", help);
+    one_of(pair, &ON_FAILURE, "expected local, allow or deny", report)
+}
+
+fn read_share(fields: &Fields<'_, '_>, report: &mut Report<'_>) -> Share {
+    let hundredths = fields.find("share").and_then(|pair| read_hundredths(pair, report));
+    let on_full = fields
+        .find("on_full")
+        .and_then(|pair| one_of(pair, &ON_FULL, "expected deny or forget", report));
+    let hundredths = hundredths.unwrap_or(Share::default().hundredths());
+    Share::of_hundredths(hundredths, on_full.unwrap_or_default()).unwrap_or_default()
+}
+
+/// How many ordinary shares a limit wants, in hundredths.
+fn read_hundredths(pair: &Pair<'_>, report: &mut Report<'_>) -> Option<u32> {
+    let most = f64::from(Share::HUNDREDTHS_MAX) / 100.0;
+    let hundredths = (field::decimal(pair, most, report)? * 100.0).round();
+    if hundredths < 1.0 {
+        let help = "expected a number such as 2, for twice an ordinary share, from 0.01 on";
+        report.fault(pair.value.span, "share is too small", help);
+        return None;
     }
-    found_it.map(|(_, on_failure)| *on_failure)
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 1 to HUNDREDTHS_MAX"
+    )]
+    Some(hundredths as u32)
+}
+
+/// What one of several words stands for.
+fn one_of<T: Copy>(
+    pair: &Pair<'_>,
+    words: &[(&str, T)],
+    expected: &str,
+    report: &mut Report<'_>,
+) -> Option<T> {
+    let text = field::text(pair, expected, report)?;
+    let known = words.iter().find(|(word, _)| *word == text);
+    if known.is_none() {
+        let help = format!("{expected}, found `{}`", found(text));
+        let message = format!("{} is none that is known", pair.key.text);
+        report.fault(pair.value.span, message, help);
+    }
+    known.map(|(_, meaning)| *meaning)
 }
 
 fn read_lease(pair: &Pair<'_>, report: &mut Report<'_>) -> Option<Nanos> {

@@ -5,6 +5,7 @@ use super::{
     COMMENT_BYTES_MAX, DefaultLimit, IdError, IdFormat, Limit, Limits, NAMES_MAX, NamedLimit,
     OVERRIDES_MAX, Origin, Override,
 };
+use crate::algorithm::Share;
 use crate::store::shared::Sharing;
 
 /// Why a limit cannot be defined.
@@ -74,6 +75,7 @@ impl Limits {
             is_bucket: false,
             is_shadow: false,
             sharing: Sharing::default(),
+            share: Share::default(),
             id_format,
             default: Some(DefaultLimit { limit, origin: Origin::program() }),
             overrides: Vec::new(),
@@ -99,6 +101,13 @@ impl Limits {
     /// limit that is not defined, and a bucket.
     pub fn with_sharing(mut self, name: &str, sharing: Sharing) -> Result<Self, DefineError> {
         self.limit_mut(name)?.sharing = sharing;
+        Ok(self)
+    }
+
+    /// With a limit whose buckets have this share of memory, once memory is full. Refuses a limit that
+    /// is not defined, and a bucket.
+    pub fn with_share(mut self, name: &str, share: Share) -> Result<Self, DefineError> {
+        self.limit_mut(name)?.share = share;
         Ok(self)
     }
 

@@ -9,6 +9,7 @@ use super::{
     DefaultLimit, Hint, IdFormat, Limit, Limits, NamedLimit, Origin, Override, Source, defaults,
     overrides,
 };
+use crate::algorithm::Share;
 use crate::store::shared::Sharing;
 
 /// How many names there can be.
@@ -33,6 +34,7 @@ pub(super) struct DraftName {
     pub(super) number: Option<u32>,
     pub(super) is_shadow: bool,
     pub(super) sharing: Sharing,
+    pub(super) share: Share,
     pub(super) id_format: IdFormat,
     pub(super) default: Option<DefaultLimit>,
     pub(super) overrides: Vec<DraftOverride>,
@@ -87,6 +89,7 @@ impl Draft {
             number: Some(known.number),
             is_shadow: false,
             sharing: Sharing::default(),
+            share: Share::default(),
             id_format: known.id_format,
             default: None,
             overrides: Vec::new(),
@@ -157,6 +160,7 @@ impl DraftName {
             is_bucket: false,
             is_shadow: self.is_shadow,
             sharing: self.sharing,
+            share: self.share,
             id_format: self.id_format,
             default: self.default,
             overrides: self.overrides.into_iter().filter_map(finish).collect(),

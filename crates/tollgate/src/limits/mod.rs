@@ -60,6 +60,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::algorithm::Share;
 use crate::store::shared::Sharing;
 
 pub use buckets::{BUCKET_NAME_BYTES_MAX, BUCKET_RATE_MAX};
@@ -157,6 +158,7 @@ pub struct NamedLimit {
     is_bucket: bool,
     is_shadow: bool,
     sharing: Sharing,
+    share: Share,
     id_format: IdFormat,
     default: Option<DefaultLimit>,
     /// By id.
@@ -187,6 +189,11 @@ impl NamedLimit {
     /// How its buckets are shared, where they are.
     pub fn sharing(&self) -> Sharing {
         self.sharing
+    }
+
+    /// What share of memory its buckets have, once memory is full.
+    pub fn share(&self) -> Share {
+        self.share
     }
 
     /// What its ids look like.

@@ -22,6 +22,7 @@ use super::{
 use crate::algorithm::book::{Action, Ask, Book, BookFull, Gcra, RuleId};
 use crate::algorithm::carried::CarriedRules;
 use crate::algorithm::gcra::Rule;
+use crate::algorithm::{Owner, Share};
 use crate::store::shared::{BucketNames, Sharing};
 use crate::store::{Fingerprint, Question, Seal};
 
@@ -31,6 +32,10 @@ use crate::store::{Fingerprint, Question, Seal};
 pub(crate) struct Registry {
     book: Book,
     ids: HashMap<RuleKey, RuleId>,
+    /// Who holds the keys of each name, from 1 on, over the life of a process.
+    owners: HashMap<Box<str>, Owner>,
+    /// What each owner has of a full memory, by number, as of the last files read.
+    shares: Vec<Share>,
     /// The rule of each name's default, as of the last files read.
     defaults: HashMap<Box<str>, RuleId>,
     /// Rules of defaults that others have taken the place of, since the last book was made.
@@ -58,8 +63,41 @@ impl Registry {
             return Ok(*id);
         }
         let id = self.book.add(rule)?;
+        let owner = self.owner(name);
+        self.book.set_owner(id, owner);
         self.ids.insert(key, id);
         Ok(id)
+    }
+
+    /// Who holds the keys of a name. More names than a store has accounts for, over the life of a
+    /// process, have the last one in common.
+    fn owner(&mut self, name: &str) -> Owner {
+        // The first is for asks that bring their rule along.
+        let next = Owner::new(u32::try_from(self.owners.len() + 1).unwrap_or(u32::MAX));
+        *self.owners.entry_ref(name).or_insert(next)
+    }
+
+    /// From the next book on, keys of a name have this share of a full memory.
+    fn share(&mut self, named: &NamedLimit) {
+        let place = self.owner(named.name()).number() as usize;
+        if self.shares.len() <= place {
+            self.shares.resize(place + 1, Share::default());
+        }
+        self.shares[place] = named.share();
+    }
+
+    /// Whose keys each owner holds, by number; asks that bring their rule along have no name.
+    pub(crate) fn names(&self) -> Vec<Option<&str>> {
+        let mut names = vec![None; self.owners.len() + 1];
+        for (name, owner) in &self.owners {
+            names[owner.number() as usize] = Some(&**name);
+        }
+        names
+    }
+
+    /// What an owner has of a full memory.
+    pub(crate) fn share_of(&self, owner: Owner) -> Share {
+        self.shares.get(owner.number() as usize).copied().unwrap_or_default()
     }
 
     fn default(&mut self, named: &NamedLimit) -> Result<Option<RuleId>, BookFull> {
@@ -89,6 +127,7 @@ impl Registry {
     /// The rules so far, for a store.
     pub(crate) fn book(&mut self) -> Arc<Book> {
         self.book.replace(&std::mem::take(&mut self.replaced));
+        self.book.set_shares(Arc::new(self.shares.clone()));
         Arc::new(self.book.clone())
     }
 }
@@ -359,6 +398,7 @@ impl Entry {
         let prefix = prefix(named);
         let seal = seal.derive(prefix.as_bytes());
         let mut overrides = Overrides::with_capacity(named.overrides().len());
+        registry.share(named);
         let default = registry.default(named)?;
         for (at, over) in named.overrides().iter().enumerate() {
             let rule = registry.rule(named.name(), Scope::Override, *over.limit.rule())?;

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::hints::Hints;
 use super::prefetch;
 use super::region::{Place, Region, SLOTS_MIN, Tally};
+use super::shares::{Holding, Shares};
 use super::strip::{Slot, Strip};
 use super::sync::{Guard, Lock};
 use super::{Fingerprint, Question, Store};
@@ -41,6 +42,7 @@ const INLINE: usize = 256;
 pub struct MemoryStore<A: Algorithm> {
     shards: Box<[Shard<A>]>,
     hints: Hints<A>,
+    shares: Arc<Shares>,
 }
 
 /// On cache lines of its own, so that shards do not disturb each other. What every ask needs is in
@@ -86,9 +88,13 @@ impl<A: Algorithm> MemoryStore<A> {
         let count = (memory / SHARD_BYTES).clamp(SHARDS_MIN, SHARDS_MAX).next_power_of_two();
         let slots = (memory / count / Strip::<A>::SLOT_BYTES).max(SLOTS_MIN);
         let first = Strip::reserve(count, slots)?;
-        let shards =
-            (0..count).map(|shard| Shard::new(book, first.of_shard(shard), slots)).collect();
-        let store = Self { shards, hints: Hints::new(first, count) };
+        let shares = Arc::new(Shares::new(count * Region::<A>::keys_max(slots)));
+        let shard = |number| Shard::new(book, first.of_shard(number), slots, &shares);
+        let store = Self {
+            shards: (0..count).map(shard).collect(),
+            hints: Hints::new(first, count),
+            shares,
+        };
         for (number, shard) in store.shards.iter().enumerate() {
             store.hints.tell(number, &shard.0.lock().region);
         }
@@ -119,6 +125,13 @@ impl<A: Algorithm> MemoryStore<A> {
         held
     }
 
+    /// What each owner of keys holds now, and what became of its keys for want of memory.
+    pub fn holdings(&self) -> Vec<Holding> {
+        let book = self.shards.first().map(|shard| Arc::clone(&shard.0.lock().book));
+        let Some(book) = book else { return Vec::new() };
+        self.shares.held(|owner| A::share(&book, owner))
+    }
+
     /// Has a bucket be what somebody else says that it is; none is as good as a full one. Where
     /// there is no room for it, it stays unknown.
     pub fn learn(&self, bucket: Fingerprint, cell: Option<A::Cell>, now: Moment) {
@@ -128,7 +141,8 @@ impl<A: Algorithm> MemoryStore<A> {
         let Some(cell) = cell else { return inside.apply(key, place, Change::Remove, now) };
         if place == Place::Absent {
             let Inside { region, book, .. } = &mut *inside;
-            if !region.make_room(book, key, now) {
+            let owner = A::owner(book, &cell);
+            if region.make_room(book, owner, key, now).is_err() {
                 return;
             }
             self.hints.tell(self.shard(bucket.upper()), region);
@@ -397,7 +411,6 @@ impl<A: Algorithm> Store<A> for MemoryStore<A> {
         }
         for shard in &self.shards {
             let mut inside = shard.0.lock();
-            inside.region.look_for_room_again();
             if std::mem::take(&mut inside.is_stale) {
                 let Inside { region, book, .. } = &mut *inside;
                 region.rewrite(book, at, |cell, _| Some(A::carry_over(book, cell, None, at)));
@@ -407,8 +420,8 @@ impl<A: Algorithm> Store<A> for MemoryStore<A> {
 }
 
 impl<A: Algorithm> Shard<A> {
-    fn new(book: &Arc<A::Book>, strip: Strip<A>, slots: usize) -> Self {
-        let (book, region) = (Arc::clone(book), Region::new(strip, slots));
+    fn new(book: &Arc<A::Book>, strip: Strip<A>, slots: usize, shares: &Arc<Shares>) -> Self {
+        let (book, region) = (Arc::clone(book), Region::new(strip, slots, Arc::clone(shares)));
         Self(Lock::new(Inside { book, region, is_stale: false }))
     }
 }
@@ -447,11 +460,14 @@ impl<A: Algorithm> Inside<A> {
     /// Makes sure that the bucket can be kept, or tells what to answer instead.
     fn make_room(&mut self, question: &Question<A>, now: Moment) -> Result<(), A::Outcome> {
         let key = question.bucket.get();
-        if self.region.find(key) == Place::Absent && !self.region.make_room(&self.book, key, now) {
-            let wait = self.region.turn_away().since(now);
-            return Err(A::turn_away(&self.book, &question.ask, wait));
+        if self.region.find(key) != Place::Absent {
+            return Ok(());
         }
-        Ok(())
+        let owner = A::asker(&self.book, &question.ask);
+        self.region.make_room(&self.book, owner, key, now).map_err(|room_at| {
+            self.region.count_turned_away(owner);
+            A::turn_away(&self.book, &question.ask, room_at.since(now))
+        })
     }
 
     #[inline]
@@ -463,7 +479,7 @@ impl<A: Algorithm> Inside<A> {
             (Change::Put(cell), Place::Absent) => {
                 self.region.insert(&self.book, key, cell, now);
             }
-            (Change::Remove, Place::At(slot)) => self.region.remove(slot),
+            (Change::Remove, Place::At(slot)) => self.region.remove(&self.book, slot),
             (Change::Keep, _) | (Change::Remove | Change::Mark(_), Place::Absent) => {}
         }
     }

@@ -110,18 +110,39 @@ fn under_the_cap_the_bucket_that_owes_least_goes_first_and_is_counted() {
 }
 
 #[test]
-fn a_bucket_that_is_being_denied_is_never_forgotten() {
-    let (store, rule) = store(1, 3_600);
-    let denied = 1_000;
-    for n in 0..denied {
-        spend(&store, n, rule, 1, START);
+fn an_empty_bucket_is_as_protected_as_one_that_is_being_denied() {
+    let (store, rule) = store(10, 3_600);
+    let (denied, empty, waited) = (0..1_000, 1_000..2_000, 2_000..3_000);
+    for n in 0..3_000 {
+        assert_eq!(spend(&store, n, rule, 10, START).verdict, Verdict::Allow);
+    }
+    for n in denied.clone() {
         assert_eq!(spend(&store, n, rule, 1, START).verdict, Verdict::Deny);
     }
-    // These owe as much, but nobody asks for them again.
-    for n in denied..200_000 {
-        assert_eq!(spend(&store, n, rule, 1, START).verdict, Verdict::Allow);
+    // Owing nine tenths is as much as the flood owes; but these were empty before.
+    let later = START.after(Nanos::from_secs(360));
+    for n in waited.clone() {
+        assert_eq!(spend(&store, n, rule, 0, later).remaining, 1);
     }
-    for n in 0..denied {
+    for n in 3_000..200_000 {
+        assert_eq!(spend(&store, n, rule, 9, later).verdict, Verdict::Allow);
+    }
+    for n in denied.chain(empty).chain(waited) {
+        assert_eq!(spend(&store, n, rule, 2, later).verdict, Verdict::Deny, "{n} was forgotten");
+    }
+}
+
+#[test]
+fn ids_that_spend_all_they_may_push_nobody_out_who_did_so_before() {
+    let (store, rule) = store(5, 3_600);
+    for n in 0..1_000 {
+        assert_eq!(spend(&store, n, rule, 5, START).verdict, Verdict::Allow);
+    }
+    let passed = (1_000..200_000)
+        .filter(|&n| spend(&store, n, rule, 5, START).verdict == Verdict::Allow)
+        .count();
+    assert_eq!(store.held().keys, 1_000 + passed, "nobody was forgotten for them");
+    for n in 0..1_000 {
         assert_eq!(spend(&store, n, rule, 1, START).verdict, Verdict::Deny, "{n} was forgotten");
     }
 }
@@ -177,25 +198,6 @@ fn a_transaction_that_memory_has_no_room_for_spends_nothing() {
         spend(&store, 200_000 + n, rule, 2, now);
     }
     panic!("memory was never full");
-}
-
-#[test]
-fn keys_that_come_once_go_before_those_that_come_again() {
-    let mut book = Book::default();
-    let regular = book.add(Rule::new(1_000, 1_000, Nanos::from_secs(3_600)).unwrap()).unwrap();
-    let tight = book.add(Rule::new(1, 1, Nanos::from_secs(3_600)).unwrap()).unwrap();
-    let store = make(book);
-    for n in 0..1_000 {
-        spend(&store, n, regular, 1, START);
-        spend(&store, n, regular, 1, START);
-    }
-    // These owe all they have, but nobody has seen them twice.
-    for n in 1_000..200_000 {
-        spend(&store, n, tight, 1, START);
-    }
-    for n in 0..1_000 {
-        assert_eq!(spend(&store, n, regular, 0, START).remaining, 998, "{n} was forgotten");
-    }
 }
 
 #[test]

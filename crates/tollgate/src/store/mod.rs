@@ -11,6 +11,7 @@ mod prefetch;
 mod region;
 pub mod saved;
 pub mod shared;
+mod shares;
 mod strip;
 mod sync;
 
@@ -20,6 +21,7 @@ pub mod conformance;
 pub use fingerprint::{Fingerprint, Seal, Secret};
 pub use memory::{Held, MEMORY_MIN, MemoryStore};
 pub use region::Tally;
+pub use shares::Holding;
 
 use std::sync::Arc;
 

@@ -9,10 +9,12 @@
 //! few as memory allows, because every slot that a search passes may be in another cache line.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use super::shares::Shares;
 use super::strip::{NO_KEY, Slot, Strip};
 use crate::Moment;
-use crate::algorithm::{Algorithm, Standing};
+use crate::algorithm::{Algorithm, OnFull, Owner, Standing};
 
 /// Homes that a new table starts with.
 const CAPACITY_MIN: usize = 64;
@@ -25,8 +27,13 @@ pub(super) const SLOTS_MIN: usize = 4 * TAIL_SLOTS;
 const GROWTH: usize = 16;
 /// How many slots, from its home on, are looked at at once for a key. Most keys are in one of them.
 const NEAR_SLOTS: usize = 4;
-/// How many neighbours are looked at for one that may be forgotten.
-const NEIGHBOURS: usize = 32;
+/// How many slots beside each other are looked at for a key that may be forgotten: first those around
+/// the home of the new key, then others.
+const RUN_SLOTS: usize = 32;
+/// How many such runs are looked at, so at most 256 slots for one ask.
+const RUNS_MAX: usize = 8;
+/// After so many keys of its own that are protected, an owner beyond its share looks no further.
+const OWN_KEYS_ENOUGH: usize = 16;
 
 /// What every search needs comes first.
 #[repr(C)]
@@ -37,8 +44,8 @@ pub(super) struct Region<A: Algorithm> {
     capacity_max: usize,
     /// How many keys there are.
     len: usize,
-    /// While memory is full of keys that must not be forgotten: when the first of them may be.
-    room_at: Moment,
+    /// Whose they are, in all shards together.
+    shares: Arc<Shares>,
     /// Times may step back: who is idle now may not have been then.
     is_stepping_back: bool,
     tally: Tally,
@@ -68,16 +75,21 @@ impl<A: Algorithm> Region<A> {
     pub(super) const HOT_BYTES: usize = std::mem::offset_of!(Self, capacity_max);
 
     /// An empty table in a strip of `slots` slots, at least [`SLOTS_MIN`].
-    pub(super) fn new(strip: Strip<A>, slots: usize) -> Self {
+    pub(super) fn new(strip: Strip<A>, slots: usize, shares: Arc<Shares>) -> Self {
         Self {
             strip,
             capacity: CAPACITY_MIN,
             capacity_max: slots - TAIL_SLOTS,
             len: 0,
-            room_at: Moment::EPOCH,
+            shares,
             is_stepping_back: false,
             tally: Tally::default(),
         }
+    }
+
+    /// How many keys a strip of `slots` slots holds at most.
+    pub(super) fn keys_max(slots: usize) -> usize {
+        load_max(slots - TAIL_SLOTS)
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -184,27 +196,34 @@ impl<A: Algorithm> Region<A> {
         self.strip.slot(slot).set_cell(cell);
     }
 
-    /// Makes sure that one more key may be put near the home of `key`. Refuses if memory is full
-    /// and nothing may be forgotten; [`Self::room_at`] then says until when.
-    pub(super) fn make_room(&mut self, book: &A::Book, key: u128, now: Moment) -> bool {
+    /// Makes sure that one more key of `owner` may be put near the home of `key`. Where memory is full
+    /// and no key may be forgotten for it, tells when the first of those it looked at will be idle: until
+    /// then, if nothing else changes, the same call fails.
+    pub(super) fn make_room(
+        &mut self,
+        book: &A::Book,
+        owner: Owner,
+        key: u128,
+        now: Moment,
+    ) -> Result<(), Moment> {
         if self.len < load_max(self.capacity) {
-            return true;
+            return Ok(());
         }
         if self.capacity < self.capacity_max {
             self.grow(book, now);
-            return true;
+            return Ok(());
         }
-        now >= self.room_at && self.forget_least(book, key, now)
+        match self.search(book, owner, key, now) {
+            Search::Idle(slot) => self.remove(book, slot),
+            Search::Goes(slot, standing) => self.forget(book, slot, standing),
+            Search::Nothing { idle_at } => return Err(idle_at),
+        }
+        Ok(())
     }
 
-    /// By new rules there may be room sooner than was promised.
-    pub(super) fn look_for_room_again(&mut self) {
-        self.room_at = Moment::EPOCH;
-    }
-
-    pub(super) fn turn_away(&mut self) -> Moment {
+    pub(super) fn count_turned_away(&mut self, owner: Owner) {
         self.tally.turned_away += 1;
-        self.room_at
+        self.shares.count_turned_away(owner);
     }
 
     /// Puts a key that [`Self::find`] did not find.
@@ -212,7 +231,12 @@ impl<A: Algorithm> Region<A> {
         loop {
             let (slot, _) = self.seek(key);
             if let Some(gap) = self.gap_from(book, slot, now) {
-                self.len += usize::from(self.key(gap) == NO_KEY);
+                if self.key(gap) == NO_KEY {
+                    self.len += 1;
+                } else {
+                    self.shares.take(A::owner(book, &self.cell(gap)));
+                }
+                self.shares.add(A::owner(book, &cell));
                 for moved in (slot..gap).rev() {
                     self.copy_slot(moved, moved + 1);
                 }
@@ -239,21 +263,23 @@ impl<A: Algorithm> Region<A> {
         }
     }
 
-    /// Puts a key back that [`Self::find`] did not find. Where memory is full, whoever near its home
-    /// owes least is forgotten, be it this one.
+    /// Puts a key back that [`Self::find`] did not find. Where memory is full, one of the keys that
+    /// [`Self::make_room`] would choose from is forgotten, or this one, if less is given away by that.
     pub(super) fn put_back(&mut self, book: &A::Book, key: u128, cell: A::Cell, now: Moment) {
-        if self.capacity == self.capacity_max && self.len >= load_max(self.capacity) {
-            let own = A::standing(book, &cell, now);
-            let is_less = |(_, least): (usize, Standing)| own.rank <= least.rank;
-            let goes = !own.denied && self.least(book, self.around(key), now).is_none_or(is_less);
-            if goes || !self.make_room(book, key, now) {
-                self.count_forgotten(own);
-                return;
-            }
+        let owner = A::owner(book, &cell);
+        let own = A::standing(book, &cell, now);
+        if self.capacity == self.capacity_max
+            && self.len >= load_max(self.capacity)
+            && self.is_beyond(book, owner, 1)
+            && let Search::Goes(_, least) = self.search(book, owner, key, now)
+            && weighs(&own) <= weighs(&least)
+        {
+            self.count_forgotten(owner, own);
+        } else if self.make_room(book, owner, key, now).is_err() {
+            self.count_forgotten(owner, own);
         } else {
-            self.make_room(book, key, now);
+            self.insert(book, key, cell, now);
         }
-        self.insert(book, key, cell, now);
     }
 
     /// All keys with their cells, in order.
@@ -271,7 +297,8 @@ impl<A: Algorithm> Region<A> {
         !self.is_stepping_back && A::is_idle(book, &self.cell(slot), now)
     }
 
-    pub(super) fn remove(&mut self, slot: usize) {
+    pub(super) fn remove(&mut self, book: &A::Book, slot: usize) {
+        self.shares.take(A::owner(book, &self.cell(slot)));
         let mut last = slot;
         loop {
             let next = self.key(last + 1);
@@ -314,7 +341,7 @@ impl<A: Algorithm> Region<A> {
         if !is_enough {
             self.capacity = grown;
         }
-        self.spread(packed);
+        self.spread(book, packed);
     }
 
     /// Moves keys, without those that may be forgotten for free, back to the slots before `end`.
@@ -324,7 +351,9 @@ impl<A: Algorithm> Region<A> {
             if self.key(read) == NO_KEY {
                 continue;
             }
-            if !self.is_forgotten(book, read, now) {
+            if self.is_forgotten(book, read, now) {
+                self.shares.take(A::owner(book, &self.cell(read)));
+            } else {
                 write -= 1;
                 self.copy_slot(read, write);
             }
@@ -336,13 +365,14 @@ impl<A: Algorithm> Region<A> {
     }
 
     /// Moves keys, packed at the end, forward to their homes or the next slot behind.
-    fn spread(&mut self, packed: Range<usize>) {
+    fn spread(&mut self, book: &A::Book, packed: Range<usize>) {
         let mut next = 0;
         self.len = 0;
         for read in packed {
             let slot = next.max(home(self.key(read), self.capacity));
             if slot > read {
                 // They do not all fit behind the last home; see `TAIL_SLOTS`.
+                self.shares.take(A::owner(book, &self.cell(read)));
                 self.set_key(read, NO_KEY);
                 self.tally.evicted += 1;
                 continue;
@@ -356,61 +386,91 @@ impl<A: Algorithm> Region<A> {
         }
     }
 
-    /// Forgets the neighbour of `key` that owes least, or else any key of the region that may be
-    /// forgotten.
-    fn forget_least(&mut self, book: &A::Book, key: u128, now: Moment) -> bool {
-        if let Some((slot, standing)) = self.least(book, self.around(key), now) {
-            self.forget(slot, standing);
-            return true;
+    /// What may be forgotten for a new key of `owner`: a key that is idle; else, if the owner is within
+    /// its share, a key of an owner beyond its own; else one of its own that is not protected, or is
+    /// where the owner wants that. Of several the one of which forgetting gives away least.
+    fn search(&mut self, book: &A::Book, owner: Owner, key: u128, now: Moment) -> Search {
+        self.shares.survey_if_old(|owner| A::share(book, owner));
+        let is_beyond = self.is_beyond(book, owner, 1);
+        let forgets = A::share(book, owner).on_full() == OnFull::Forget;
+        let mut least: Option<(usize, Standing)> = None;
+        // Where an owner forgets its own keys but none is near, it may take one of others beyond theirs.
+        let mut other: Option<(usize, Standing)> = None;
+        let (mut own_keys, mut runs) = (0, 0);
+        while runs < RUNS_MAX {
+            for slot in self.run(key, runs).filter(|&slot| self.key(slot) != NO_KEY) {
+                if self.is_forgotten(book, slot, now) {
+                    return Search::Idle(slot);
+                }
+                let cell = self.cell(slot);
+                let whose = A::owner(book, &cell);
+                own_keys += usize::from(whose == owner);
+                if is_beyond && whose == owner {
+                    let standing = A::standing(book, &cell, now);
+                    if forgets || !standing.is_protected {
+                        keep_least(&mut least, slot, standing);
+                    }
+                } else if (!is_beyond || forgets)
+                    && whose != owner
+                    && self.is_beyond(book, whose, 0)
+                {
+                    let standing = A::standing(book, &cell, now);
+                    keep_least(if is_beyond { &mut other } else { &mut least }, slot, standing);
+                }
+            }
+            runs += 1;
+            let is_good = least.is_some_and(|(_, least)| !is_beyond || !least.is_protected);
+            if is_good || is_beyond && own_keys >= OWN_KEYS_ENOUGH {
+                break;
+            }
         }
-        if let Some((slot, standing)) = self.least(book, 0..self.end(), now) {
-            self.forget(slot, standing);
-            return true;
+        match least.or(other) {
+            Some((slot, standing)) => Search::Goes(slot, standing),
+            None => Search::Nothing { idle_at: self.first_idle(book, key, runs, now) },
         }
-        let first = self.slots().map(|slot| A::idle_at(book, &self.cell(slot))).min();
-        self.room_at = first.unwrap_or(now);
-        false
     }
 
-    /// The neighbours of `key`.
-    fn around(&self, key: u128) -> impl Iterator<Item = usize> + use<A> {
-        let middle = home(key, self.capacity);
-        let near = middle.saturating_sub(NEIGHBOURS / 2)..(middle + NEIGHBOURS / 2).min(self.end());
+    /// When the first key of so many runs will be idle.
+    fn first_idle(&self, book: &A::Book, key: u128, runs: usize, now: Moment) -> Moment {
+        let slots = (0..runs).flat_map(|run| self.run(key, run));
+        let taken = slots.filter(|&slot| self.key(slot) != NO_KEY);
+        taken.map(|slot| A::idle_at(book, &self.cell(slot))).min().unwrap_or(now)
+    }
+
+    /// The slots of one of the runs in which a key is looked for that may be forgotten for `key`: the
+    /// first is around its home, the others are anywhere.
+    fn run(&self, key: u128, run: usize) -> impl Iterator<Item = usize> + use<A> {
+        let anywhere = lower(key).wrapping_add(run as u64).wrapping_mul(ODD_MIX);
+        let middle =
+            if run == 0 { home(key, self.capacity) } else { home_of(anywhere, self.capacity) };
+        let near = middle.saturating_sub(RUN_SLOTS / 2)..(middle + RUN_SLOTS / 2).min(self.end());
         // Among equals the first is taken, so the search starts anywhere: if it always were the
         // leftmost, keys would pile up at the right end.
         let start = near.start + low_bits(key) % near.len();
         (start..near.end).chain(near.start..start)
     }
 
-    /// Unlike [`Self::forget_least`] this cannot be refused: it is for a run that is too long.
+    fn is_beyond(&self, book: &A::Book, owner: Owner, more: usize) -> bool {
+        self.shares.is_beyond(owner, A::share(book, owner), more)
+    }
+
+    /// Unlike [`Self::make_room`] this cannot be refused: it is for a run that is too long.
     fn forget_in_last_run(&mut self, book: &A::Book, now: Moment) {
         let slot = self.end() - 1;
         let standing = A::standing(book, &self.cell(slot), now);
-        self.forget(slot, standing);
+        self.forget(book, slot, standing);
     }
 
-    fn least(
-        &self,
-        book: &A::Book,
-        slots: impl Iterator<Item = usize>,
-        now: Moment,
-    ) -> Option<(usize, Standing)> {
-        slots
-            .filter(|&slot| self.key(slot) != NO_KEY)
-            .map(|slot| (slot, A::standing(book, &self.cell(slot), now)))
-            .filter(|(_, standing)| !standing.denied)
-            .min_by(|(_, a), (_, b)| a.rank.total_cmp(&b.rank))
+    fn forget(&mut self, book: &A::Book, slot: usize, standing: Standing) {
+        self.count_forgotten(A::owner(book, &self.cell(slot)), standing);
+        self.remove(book, slot);
     }
 
-    fn forget(&mut self, slot: usize, standing: Standing) {
-        self.count_forgotten(standing);
-        self.remove(slot);
-    }
-
-    fn count_forgotten(&mut self, standing: Standing) {
+    fn count_forgotten(&mut self, owner: Owner, standing: Standing) {
         if standing.tokens > 0 {
             self.tally.evicted += 1;
             self.tally.tokens_forgiven += standing.tokens;
+            self.shares.count_evicted(owner, standing.tokens);
         }
     }
 
@@ -436,6 +496,30 @@ impl<A: Algorithm> Region<A> {
     }
 }
 
+/// What a search for a key that may be forgotten came to.
+enum Search {
+    /// This key can be forgotten for free.
+    Idle(usize),
+    /// This key goes, and that gives something away.
+    Goes(usize, Standing),
+    /// No key may be forgotten before the first of them is idle.
+    Nothing { idle_at: Moment },
+}
+
+/// What is protected weighs more than what is not; among both, what gives more away.
+fn weighs(standing: &Standing) -> (bool, f64) {
+    (standing.is_protected, standing.rank)
+}
+
+fn keep_least(least: &mut Option<(usize, Standing)>, slot: usize, standing: Standing) {
+    if least.is_none_or(|(_, least)| weighs(&standing) < weighs(&least)) {
+        *least = Some((slot, standing));
+    }
+}
+
+/// Spreads runs over the table.
+const ODD_MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Where a key belongs among `capacity` homes.
 #[inline]
 fn home(key: u128, capacity: usize) -> usize {
@@ -444,6 +528,11 @@ fn home(key: u128, capacity: usize) -> usize {
 
 const fn upper(key: u128) -> u64 {
     (key >> 64) as u64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half of it")]
+const fn lower(key: u128) -> u64 {
+    key as u64
 }
 
 /// Where a key with this upper half belongs among `capacity` homes.

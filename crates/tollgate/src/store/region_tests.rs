@@ -12,7 +12,8 @@ const NOW: Moment = Moment::from_nanos(1_000);
 
 /// One of several, so that not all of the memory is its own.
 fn region(slots: usize) -> Region<Quota> {
-    Region::new(Strip::reserve(3, slots).unwrap().of_shard(1), slots)
+    let shares = Arc::new(Shares::new(Region::<Quota>::keys_max(slots)));
+    Region::new(Strip::reserve(3, slots).unwrap().of_shard(1), slots, shares)
 }
 
 fn cell(remaining: u64, ttl: u64) -> QuotaCell {
@@ -61,7 +62,7 @@ fn it_holds_what_a_sorted_map_holds() {
             assert!(near.is_none() || near == expected, "a slot of another key");
             match (random.below(4), region.find(key)) {
                 (0, Place::At(slot)) => {
-                    region.remove(slot);
+                    region.remove(&(), slot);
                     assert!(model.remove(&key).is_some());
                 }
                 (0, Place::Absent) => assert!(!model.contains_key(&key)),
@@ -72,7 +73,7 @@ fn it_holds_what_a_sorted_map_holds() {
                 }
                 (_, Place::Absent) => {
                     if region.len() < 100 || spread > 60 {
-                        assert!(region.make_room(&(), key, NOW));
+                        assert!(region.make_room(&(), Owner::CARRIED, key, NOW).is_ok());
                         region.insert(&(), key, cell(step, u64::MAX), NOW);
                         model.insert(key, cell(step, u64::MAX));
                     }
@@ -97,7 +98,7 @@ fn most_keys_are_near_their_homes() {
     let mut random = Random::new(5);
     while region.capacity < SLOTS_MIN * 50 {
         let key = u128::from(random.bits()) << 64 | 1;
-        region.make_room(&(), key, NOW);
+        region.make_room(&(), Owner::CARRIED, key, NOW).unwrap();
         region.insert(&(), key, cell(1, u64::MAX), NOW);
     }
     let near = region.cells().filter(|&(key, _)| region.slot_near_home(key).is_some()).count();
@@ -114,7 +115,7 @@ fn as_many_as_were_expected_find_room_without_growing() {
         let mut random = Random::new(keys as u64);
         for _ in 0..keys {
             let key = u128::from(random.bits()) << 64 | 1;
-            assert!(region.make_room(&(), key, NOW));
+            assert!(region.make_room(&(), Owner::CARRIED, key, NOW).is_ok());
             region.insert(&(), key, cell(1, u64::MAX), NOW);
         }
         assert_eq!((region.len(), region.capacity()), (keys, capacity));
@@ -131,7 +132,9 @@ fn it_never_takes_more_slots_than_it_was_given() {
     let mut random = Random::new(7);
     for _ in 0..20_000 {
         let key = u128::from(random.below(u64::MAX)) << 64 | 1;
-        if region.find(key) == Place::Absent && region.make_room(&(), key, NOW) {
+        if region.find(key) == Place::Absent
+            && region.make_room(&(), Owner::CARRIED, key, NOW).is_ok()
+        {
             region.insert(&(), key, cell(1, u64::MAX), NOW);
         }
     }
@@ -146,7 +149,7 @@ fn keys_that_all_want_the_last_place_do_not_break_it() {
     let mut region = region(SLOTS_MIN);
     for n in 0..5_000_u128 {
         let key = u128::MAX - n;
-        if region.make_room(&(), key, NOW) {
+        if region.make_room(&(), Owner::CARRIED, key, NOW).is_ok() {
             region.insert(&(), key, cell(1, u64::MAX), NOW);
         }
         check(&region);
@@ -161,7 +164,7 @@ fn what_has_expired_is_forgotten_before_more_memory_is_taken() {
     for step in 0..200_000 {
         let now = NOW.after(crate::Nanos::new(step));
         let key = u128::from(random.below(u64::MAX)) << 64 | 1;
-        assert!(region.make_room(&(), key, now));
+        assert!(region.make_room(&(), Owner::CARRIED, key, now).is_ok());
         let ask = Ask::Insert { quota: 1, usage: 0, ttl: 500, unit: Unit::Nanoseconds };
         let (_, Change::Put(cell)) = quota::answer(None, &ask, now) else { panic!("stored") };
         region.insert(&(), key, cell, now);

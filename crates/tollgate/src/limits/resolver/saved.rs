@@ -57,6 +57,8 @@ impl Registry {
             };
             let id = rules.read(from)?;
             if let Some(rule) = registry.book.rule(id) {
+                let owner = registry.owner(&name);
+                registry.book.set_owner(id, owner);
                 registry.ids.insert((name, scope, rule), id);
             }
         }

@@ -1,0 +1,236 @@
+//! How the memory of a full store is shared out among limits.
+//!
+//! Every key belongs to an [`Owner`]: a named limit, or all asks that bring their rule along. While
+//! there is room, anybody may have it. Once the store is full, each owner has a share: the table is
+//! divided by weight among the owners that hold keys, and what one does not need goes to the others,
+//! again by weight (max-min fairness). So there is one *level*, in keys per unit of weight: owners
+//! below it keep all they have, and the others are held to it.
+//!
+//! Counting is exact, over all shards, but the level is worked out only now and then, because that
+//! looks at every owner. So that it may be a little old, and because keys are not spread quite evenly
+//! over shards, a part of the table is left out of the shares: see [`SPARE_PART`]. For this reason,
+//! whenever a shard is full, owners beyond their shares hold at least that part of it, and a search of
+//! some slots finds one of their keys.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use crate::algorithm::shelf::Shelf;
+use crate::algorithm::{Owner, Share};
+
+/// One part in so many of the table is nobody's share.
+const SPARE_PART: usize = 16;
+/// After one part in so many of the keys is new, the level is worked out again: much less than is spare.
+const SURVEY_PART: usize = 64;
+/// For each new key so many owners may be looked at for that.
+const OWNERS_PER_KEY: usize = 16;
+
+/// Who holds how many keys of a store, and how many each may hold while it is full.
+#[derive(Debug)]
+pub(super) struct Shares {
+    accounts: Shelf<Account>,
+    /// One more than the highest number of an owner that ever held a key.
+    owners: AtomicUsize,
+    /// How many keys the store holds at most.
+    keys_max: usize,
+    /// Keys per unit of weight that an owner may hold, as the bits of a float.
+    level: AtomicU64,
+    /// How many keys are new since the level was worked out, and after how many it is old.
+    new_keys: AtomicUsize,
+    old_after: AtomicUsize,
+    /// A thread is working out the level.
+    is_surveying: AtomicBool,
+}
+
+/// What one owner holds, and what became of its keys for want of memory.
+#[derive(Debug, Default)]
+struct Account {
+    keys: AtomicUsize,
+    evicted: AtomicU64,
+    tokens_forgiven: AtomicU64,
+    turned_away: AtomicU64,
+}
+
+/// What an owner holds of a store, and what it was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// Whose keys these are.
+    pub owner: Owner,
+    /// How many keys it holds, also those that may be forgotten for free.
+    pub keys: usize,
+    /// How many keys it can hold at least, whatever the owners that hold keys now do.
+    pub share: usize,
+    /// How many of its keys were forgotten although they owed something.
+    pub evicted: u64,
+    /// How many tokens they owed.
+    pub tokens_forgiven: u64,
+    /// How many of its asks were denied because no key could be forgotten for them.
+    pub turned_away: u64,
+}
+
+impl Shares {
+    /// Shares of a store that holds up to `keys_max` keys.
+    pub(super) fn new(keys_max: usize) -> Self {
+        Self {
+            accounts: Shelf::default(),
+            owners: AtomicUsize::new(0),
+            keys_max,
+            level: AtomicU64::new(f64::INFINITY.to_bits()),
+            new_keys: AtomicUsize::new(0),
+            old_after: AtomicUsize::new(0),
+            is_surveying: AtomicBool::new(false),
+        }
+    }
+
+    /// One more key is an owner's.
+    pub(super) fn add(&self, owner: Owner) {
+        self.new_keys.fetch_add(1, Ordering::Relaxed);
+        let place = place(owner);
+        if let Some(account) = self.accounts.find_or_put(place, Account::default)
+            && account.keys.fetch_add(1, Ordering::Relaxed) == 0
+        {
+            self.owners.fetch_max(place + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// One key less is an owner's.
+    pub(super) fn take(&self, owner: Owner) {
+        if let Some(account) = self.accounts.find(place(owner)) {
+            // Saturating, so that a miscount could only be a small one.
+            let less = |keys: usize| keys.checked_sub(1);
+            let _was_zero =
+                account.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err();
+        }
+    }
+
+    /// Whether an owner of this weight that held `more` keys more would hold more than its share.
+    pub(super) fn is_beyond(&self, owner: Owner, share: Share, more: usize) -> bool {
+        let keys = self.keys(owner) + more;
+        as_float(keys) > f64::from_bits(self.level.load(Ordering::Relaxed)) * share.weight()
+    }
+
+    pub(super) fn count_evicted(&self, owner: Owner, tokens: u64) {
+        if let Some(account) = self.accounts.find_or_put(place(owner), Account::default) {
+            account.evicted.fetch_add(1, Ordering::Relaxed);
+            account.tokens_forgiven.fetch_add(tokens, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn count_turned_away(&self, owner: Owner) {
+        if let Some(account) = self.accounts.find_or_put(place(owner), Account::default) {
+            self.owners.fetch_max(place(owner) + 1, Ordering::Relaxed);
+            account.turned_away.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Works the level out anew if it is old, unless another thread is about to.
+    pub(super) fn survey_if_old(&self, share: impl Fn(Owner) -> Share) {
+        let old_after = self.old_after.load(Ordering::Relaxed);
+        let is_old = self.new_keys.load(Ordering::Relaxed) >= old_after;
+        if is_old && !self.is_surveying.swap(true, Ordering::Acquire) {
+            self.new_keys.store(0, Ordering::Relaxed);
+            self.survey(share);
+            self.is_surveying.store(false, Ordering::Release);
+        }
+    }
+
+    fn survey(&self, share: impl Fn(Owner) -> Share) {
+        let mut demands: Vec<(f64, f64)> = self
+            .in_use()
+            .map(|(owner, account)| {
+                (as_float(account.keys.load(Ordering::Relaxed)), share(owner).weight())
+            })
+            .filter(|(keys, _)| *keys > 0.0)
+            .collect();
+        let keys: f64 = demands.iter().map(|(keys, _)| keys).sum();
+        // Saved keys are put back one shard after the other, so a shard can be full long before all
+        // are: then the keys there are must be shared out, not the room there will be.
+        let shared_out = keys.min(as_float(self.keys_max)) * SHARED_OUT;
+        let owners_seen = self.owners.load(Ordering::Relaxed);
+        let old_after = (as_count(keys) / SURVEY_PART).max(owners_seen / OWNERS_PER_KEY);
+        self.old_after.store(old_after, Ordering::Relaxed);
+        let level = level(&mut demands, shared_out);
+        self.level.store(level.to_bits(), Ordering::Relaxed);
+    }
+
+    /// What every owner holds that holds anything, or was ever refused something.
+    pub(super) fn held(&self, share: impl Fn(Owner) -> Share) -> Vec<Holding> {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let mut weights = 0.0;
+        let mut held: Vec<_> = self
+            .in_use()
+            .map(|(owner, account)| {
+                let keys = account.keys.load(Ordering::Relaxed);
+                weights += if keys > 0 { share(owner).weight() } else { 0.0 };
+                Holding {
+                    owner,
+                    keys,
+                    share: 0,
+                    evicted: read(&account.evicted),
+                    tokens_forgiven: read(&account.tokens_forgiven),
+                    turned_away: read(&account.turned_away),
+                }
+            })
+            .filter(|held| held.keys > 0 || held.evicted > 0 || held.turned_away > 0)
+            .collect();
+        for held in &mut held {
+            let weight = share(held.owner).weight();
+            let all = if held.keys > 0 { weights } else { weights + weight };
+            held.share = as_count(as_float(self.keys_max) * SHARED_OUT * weight / all);
+        }
+        held
+    }
+
+    fn keys(&self, owner: Owner) -> usize {
+        self.accounts.find(place(owner)).map_or(0, |held| held.keys.load(Ordering::Relaxed))
+    }
+
+    fn in_use(&self) -> impl Iterator<Item = (Owner, &Account)> {
+        (0..self.owners.load(Ordering::Relaxed)).filter_map(|place| {
+            Some((Owner::new(u32::try_from(place).ok()?), self.accounts.find(place)?))
+        })
+    }
+}
+
+/// What part of the table is somebody's share.
+#[expect(clippy::cast_precision_loss, reason = "a small number")]
+const SHARED_OUT: f64 = 1.0 - 1.0 / SPARE_PART as f64;
+
+/// How many keys per unit of weight each may hold, so that all together hold `keys`: owners, of which
+/// each is told by the keys that it holds and its weight, hold no more than they hold now.
+fn level(owners: &mut [(f64, f64)], keys: f64) -> f64 {
+    owners
+        .sort_unstable_by(|(a, a_weight), (b, b_weight)| (a / a_weight).total_cmp(&(b / b_weight)));
+    let mut weights: f64 = owners.iter().map(|(_, weight)| weight).sum();
+    let mut left = keys;
+    for &(held, weight) in &*owners {
+        if held / weight >= left / weights {
+            return left / weights;
+        }
+        left -= held;
+        weights -= weight;
+    }
+    f64::INFINITY
+}
+
+/// Owners beyond the bound have the last place in common.
+fn place(owner: Owner) -> usize {
+    (owner.number() as usize).min(Shelf::<Holding>::PLACES - 1)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a number of keys is far below 2^53")]
+fn as_float(keys: usize) -> f64 {
+    keys as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a part of a number of keys"
+)]
+fn as_count(keys: f64) -> usize {
+    keys as usize
+}
+
+#[cfg(test)]
+#[path = "shares_tests.rs"]
+mod tests;

@@ -21,6 +21,7 @@ pub struct Ask<'a> {
 }
 
 /// The answer to an [`Ask`].
+#[must_use = "a denial is no error: whoever does not look at it lets everybody pass"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// What a store would have answered.

@@ -8,6 +8,7 @@ use crate::arena::Slot;
 use crate::headers::{Scope, Unit};
 
 /// Whether a request may be sent now.
+#[must_use = "a request that is sent although it is limited makes matters worse"]
 #[derive(Debug)]
 pub enum Verdict {
     /// It may. The permit stands for it until its answer is tracked.

@@ -94,9 +94,9 @@ fn no_decision_of(limiter: &Limiter) {
     let mut batch = Batch::default();
     let round = |batch: &mut Batch, now: Moment| {
         for id in &ids {
-            limiter.spend("PerUser", id, 2, now).unwrap();
-            limiter.check("PerUser", id, 1, now).unwrap();
-            limiter.refund("PerUser", id, 1, now).unwrap();
+            let _ = limiter.spend("PerUser", id, 2, now).unwrap();
+            let _ = limiter.check("PerUser", id, 1, now).unwrap();
+            let _ = limiter.refund("PerUser", id, 1, now).unwrap();
         }
         let asks: [Request<'_>; 64] =
             std::array::from_fn(|n| Request::new("PerUser", &ids[n], 1).with_mode(Mode::SpendOnly));
@@ -106,12 +106,12 @@ fn no_decision_of(limiter: &Limiter) {
             Request::new("PerAddress", "2001:0DB8::1", 1),
             Request::new("PerDomain", "007:Example.COM", 1),
         ];
-        limiter.transaction(&asks, now).unwrap();
-        limiter.reset_all(&asks, now).unwrap();
+        let _ = limiter.transaction(&asks, now).unwrap();
+        let _ = limiter.reset_all(&asks, now).unwrap();
         let many: [Request<'_>; TRANSACTION_ASKS_MAX] =
             std::array::from_fn(|n| Request::new("PerUser", &ids[n], 1));
         assert_eq!(limiter.transaction(&many, now).unwrap().each.len(), TRANSACTION_ASKS_MAX);
-        limiter.refund_all(&many, now).unwrap();
+        let _ = limiter.refund_all(&many, now).unwrap();
         let rule = Rule::new(3, 1, Nanos::from_secs(1)).unwrap();
         let carry = || limiter.carry(rule, now).unwrap();
         let asks: [Request<'_>; 64] =
@@ -129,7 +129,7 @@ fn no_decision_of(limiter: &Limiter) {
 fn a_growing_table_does_not_allocate_either() {
     let limiter = limiter();
     let ids: Vec<_> = (0..300_000).map(|n| format!("user-{n}")).collect();
-    limiter.spend("PerUser", "the first", 1, Moment::EPOCH).unwrap();
+    let _ = limiter.spend("PerUser", "the first", 1, Moment::EPOCH).unwrap();
     let spend = || ids.iter().for_each(|id| drop(limiter.spend("PerUser", id, 1, Moment::EPOCH)));
     assert_eq!(during(spend), 0);
     assert_eq!(limiter.held().keys, 300_001);

@@ -239,7 +239,7 @@ fn a_reload_keeps_what_a_bucket_has_given() {
     let read = |text| Limits::new().with_buckets(&Source { name: "b", text }).unwrap();
     let limiter = Limiter::new(read("b 100\n")).unwrap();
     let now = Moment::EPOCH;
-    limiter.spend("b", "*", 60, now).unwrap();
+    let _ = limiter.spend("b", "*", 60, now).unwrap();
     limiter.reload(read("b 200\n"), now).unwrap();
     assert_eq!(limiter.check("b", "*", 0, now).unwrap().remaining, 140);
     assert!(limiter.asking().contains("b"));

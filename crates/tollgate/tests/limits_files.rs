@@ -139,7 +139,59 @@ fn a_name_that_is_nearly_a_known_one_is_hinted_at() {
             "limits.yaml:2: `NewOrderPerAccount` is a name of your own; did you mean `NewOrdersPerAccount`?"
         ]
     );
-    assert_eq!(load(DEFAULTS, OVERRIDES).hints(), []);
+}
+
+fn hints(defaults: &str, overrides: &str) -> Vec<String> {
+    let limits = parse(defaults, Some(overrides)).unwrap();
+    limits.hints().iter().map(ToString::to_string).collect()
+}
+
+const FILLER_OVERRIDE: &str = "X:1: {burst: 1, count: 1, period: 1s}";
+const FILLER: &str = "X: {burst: 1, count: 1, period: 1s}\n";
+
+#[test]
+fn known_names_say_that_they_bring_the_format_of_their_ids() {
+    let plain = "NewOrdersPerAccount: {burst: 1, count: 1, period: 1s}\n\
+                 NewRegistrationsPerIPAddress: {burst: 1, count: 1, period: 1s}\n";
+    let told = hints(&format!("{FILLER}{plain}"), FILLER_OVERRIDE);
+    let [told] = &told[..] else { panic!("one for both: {told:?}") };
+    assert!(
+        told.starts_with(
+            "limits.yaml:2: known names bring the format of their ids along: \
+        `NewOrdersPerAccount` (regId), `NewRegistrationsPerIPAddress` (ipAddress);"
+        ),
+        "{told}"
+    );
+    // Who writes the format or the number knows.
+    for known in ["id: regId", "number: 6"] {
+        let text = format!("NewOrdersPerAccount: {{burst: 1, count: 1, period: 1s, {known}}}");
+        assert_eq!(
+            hints(&text, "NewOrdersPerAccount:1: {burst: 1, count: 1, period: 1s}"),
+            [""; 0]
+        );
+    }
+}
+
+#[test]
+fn an_override_for_a_network_where_ids_are_any_text_is_hinted_at() {
+    for id in ["10.0.0.0/8", "2001:db8::/32"] {
+        let told = hints(FILLER, &format!("X:{id}: {{burst: 9, count: 9, period: 1s}}"));
+        let [told] = &told[..] else { panic!("{told:?}") };
+        let beginning = format!("overrides.yaml:1: `{id}` is no network here:");
+        assert!(told.starts_with(&beginning), "{told}");
+    }
+    for id in ["10.0.0.1", "a/b", "10.0.0.0/8/9"] {
+        assert_eq!(hints(FILLER, &format!("X:{id}: {{burst: 9, count: 9, period: 1s}}")), [""; 0]);
+    }
+}
+
+#[test]
+fn hints_have_a_bound() {
+    let line = |at: u32| {
+        format!("X:10.0.{}.{}/32: {{burst: 9, count: 9, period: 1s}}\n", at / 256, at % 256)
+    };
+    let overrides: String = (0..2 * 256).map(line).collect();
+    assert_eq!(hints(FILLER, &overrides).len(), tollgate::limits::HINTS_MAX);
 }
 
 #[test]

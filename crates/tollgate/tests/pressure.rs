@@ -101,8 +101,8 @@ fn a_limit_that_asks_for_more_has_more() {
          Large: {burst: 1, count: 1, period: 1h, share: 3}",
     );
     for id in 0..FLOOD {
-        spend(&limiter, "Small", id, 1, START);
-        spend(&limiter, "Large", id, 1, START);
+        let _ = spend(&limiter, "Small", id, 1, START);
+        let _ = spend(&limiter, "Large", id, 1, START);
     }
     let keys = |name: &str| {
         let held = limiter.holdings();
@@ -137,7 +137,7 @@ fn two_hundred_limits_at_four_fifths_of_their_shares_notice_no_flood() {
 
 fn flood_a_little(limiter: &Limiter, round: usize) {
     for id in 0..200 {
-        spend(limiter, "Flooded", FLOOD + round * 200 + id, 1, START);
+        let _ = spend(limiter, "Flooded", FLOOD + round * 200 + id, 1, START);
     }
 }
 

@@ -228,8 +228,8 @@ const HOURLY: &str = "A: {burst: 10, count: 10, period: 1h}";
 #[test]
 fn buckets_that_are_full_again_are_not_saved() {
     let limiter = Limiter::with_memory(parse(HOURLY, ""), MEMORY_MIN).unwrap();
-    limiter.spend("A", "one", 1, START).unwrap();
-    limiter.spend("A", "ten", 10, START).unwrap();
+    let _ = limiter.spend("A", "one", 1, START).unwrap();
+    let _ = limiter.spend("A", "ten", 10, START).unwrap();
     let size = |secs| save(&limiter, later(START, secs * SECOND)).1;
     assert_eq!([0, 359, 360, 3_599, 3_600].map(|secs| size(secs).buckets), [2, 2, 1, 1, 0]);
     assert_eq!(size(0).bytes - size(360).bytes, 32);
@@ -272,8 +272,8 @@ fn where_all_are_being_denied_some_are_forgotten_and_counted() {
     let limiter = Limiter::with_memory(parse(HOURLY, ""), 64 << 20).unwrap();
     for n in 0..all {
         let id = n.to_string();
-        limiter.spend("A", &id, 10, START).unwrap();
-        limiter.spend("A", &id, 1, START).unwrap();
+        let _ = limiter.spend("A", &id, 10, START).unwrap();
+        let _ = limiter.spend("A", &id, 1, START).unwrap();
     }
     let limiter = restore(&save(&limiter, START).0, parse(HOURLY, ""), MEMORY_MIN, START);
     let held = limiter.held();
@@ -284,7 +284,7 @@ fn where_all_are_being_denied_some_are_forgotten_and_counted() {
 #[test]
 fn more_or_fewer_shards_hold_the_same() {
     let spend = |limiter: &Limiter, n: u64| {
-        limiter.spend("A", &n.to_string(), 1 + n % 9, START).unwrap();
+        let _ = limiter.spend("A", &n.to_string(), 1 + n % 9, START).unwrap();
     };
     let mut limiter = Limiter::with_memory(parse(HOURLY, ""), 256 << 20).unwrap();
     (0..100_000).for_each(|n| spend(&limiter, n));
@@ -313,7 +313,7 @@ fn what_is_saved_under_load_is_what_was_spent_by_then() {
         scope.spawn(|| {
             for n in (0..ids.len()).cycle().take_while(|_| !is_over.load(Ordering::Relaxed)) {
                 begun[n].fetch_add(1, Ordering::SeqCst);
-                limiter.spend("PerUser", &ids[n], 1, START).unwrap();
+                let _ = limiter.spend("PerUser", &ids[n], 1, START).unwrap();
                 done[n].fetch_add(1, Ordering::SeqCst);
             }
         });

@@ -27,13 +27,13 @@ fn limits() -> Limits {
 /// A file with a few buckets of each kind.
 fn file() -> Vec<u8> {
     let limiter = Limiter::with_memory(limits(), MEMORY_MIN).unwrap();
-    limiter.spend("A", "x", 1, NOW).unwrap();
-    limiter.spend("A", "y", 1, NOW).unwrap();
-    limiter.spend("B", "z", 1, NOW).unwrap();
+    let _ = limiter.spend("A", "x", 1, NOW).unwrap();
+    let _ = limiter.spend("A", "y", 1, NOW).unwrap();
+    let _ = limiter.spend("B", "z", 1, NOW).unwrap();
     for (key, burst) in [("x", 2), ("y", 3)] {
         let rule = gcra::Rule::new(burst, 1, Nanos::from_secs(60)).unwrap();
         let carried = limiter.carry(rule, NOW).unwrap();
-        limiter.transaction(&[Request::carried(carried, key, 1)], NOW).unwrap();
+        let _ = limiter.transaction(&[Request::carried(carried, key, 1)], NOW).unwrap();
     }
     let averages = Keyed::<Average>::new(MEMORY_MIN).unwrap();
     let question = averages.question(&[b"x"], average::Rule::new(1.0, 1.0, true).unwrap());

@@ -252,7 +252,7 @@ fn an_explanation_says_so() {
     let limiter = limiter("A: {burst: 2, count: 1, period: 1s, shadow: true}");
     let explain = || limiter.explain("A", "x", 2, START).unwrap();
     assert!(explain().to_string().contains("allowed: it would owe 2s of at most 2s; 0 left"));
-    limiter.spend("A", "x", 1, START).unwrap();
+    let _ = limiter.spend("A", "x", 1, START).unwrap();
     let explained = explain();
     assert!(explained.shadow && explained.answer.allowed && explained.answer.shadow);
     assert_eq!(

@@ -89,7 +89,7 @@ fn the_recorded_transactions_hold() {
             }
             "Reset O, Reset D" => {
                 let asks = [ask("O", 0, CheckAndSpend), ask("D", 0, CheckAndSpend)];
-                limiter.reset_all(&asks, now).unwrap();
+                let _ = limiter.reset_all(&asks, now).unwrap();
                 None
             }
             "Check O cost 0" => peek("O"),
@@ -117,8 +117,8 @@ fn denied_beats_allowed_and_the_other_is_not_debited() {
     let limiter =
         limiter("A: {burst: 2, count: 2, period: 1s}\nB: {burst: 2, count: 2, period: 1h}\n");
     let now = Moment::from_nanos(0);
-    limiter.spend("A", "x", 2, now).unwrap();
-    limiter.spend("B", "x", 1, now).unwrap();
+    let _ = limiter.spend("A", "x", 2, now).unwrap();
+    let _ = limiter.spend("B", "x", 1, now).unwrap();
     let asks = [Request::new("A", "x", 1), Request::new("B", "x", 1)];
     let merged = limiter.transaction(&asks, now).unwrap();
     assert!(!merged.decision.allowed);

@@ -59,23 +59,23 @@ fn of_one_ask_with_its_id_in_its_one_spelling() {
     let (limiter, diary) = witnessed();
     let told =
         |id: &str, act, cost, spent, ruling| vec![vec![(id.to_owned(), act, cost, spent, ruling)]];
-    limiter.spend("NewOrdersPerAccount", "007", 2, NOW).unwrap();
+    let _ = limiter.spend("NewOrdersPerAccount", "007", 2, NOW).unwrap();
     let id = "NewOrdersPerAccount:7";
     assert_eq!(diary.told(), told(id, Act::Spend, 2, 2, Ruling::Allowed));
-    limiter.check("A", "x", 1, NOW).unwrap();
+    let _ = limiter.check("A", "x", 1, NOW).unwrap();
     assert_eq!(diary.told(), told("A:x", Act::Check, 1, 0, Ruling::Allowed));
-    limiter.spend("A", "x", 2, NOW).unwrap();
+    let _ = limiter.spend("A", "x", 2, NOW).unwrap();
     assert_eq!(diary.told(), told("A:x", Act::Spend, 2, 2, Ruling::Allowed));
-    limiter.spend("A", "x", 1, NOW).unwrap();
+    let _ = limiter.spend("A", "x", 1, NOW).unwrap();
     assert_eq!(diary.told(), told("A:x", Act::Spend, 1, 0, Ruling::Denied));
-    limiter.refund("A", "x", 1, NOW).unwrap();
+    let _ = limiter.refund("A", "x", 1, NOW).unwrap();
     assert_eq!(diary.told(), told("A:x", Act::Refund, 1, 0, Ruling::Allowed));
-    limiter.reset("A", "x", NOW).unwrap();
+    let _ = limiter.reset("A", "x", NOW).unwrap();
     assert_eq!(diary.told(), told("A:x", Act::Reset, 0, 0, Ruling::Allowed));
-    limiter.refund("A", "x", 1, NOW).unwrap();
+    let _ = limiter.refund("A", "x", 1, NOW).unwrap();
     assert_eq!(diary.told(), told("A:x", Act::Refund, 1, 0, Ruling::Allowed), "nobody is denied");
-    limiter.spend("B", "x", 1, NOW).unwrap();
-    limiter.spend("B", "x", 1, NOW).unwrap();
+    let _ = limiter.spend("B", "x", 1, NOW).unwrap();
+    let _ = limiter.spend("B", "x", 1, NOW).unwrap();
     let last = diary.told().pop().unwrap();
     assert_eq!(last, [("B:x".into(), Act::Spend, 1, 0, Ruling::Shadow)]);
 }
@@ -97,16 +97,16 @@ fn of_a_transaction_as_of_one_call() {
             ("NewOrdersPerAccount:2".to_owned(), Act::Check, 1, 0, Ruling::Allowed),
         ]]
     };
-    limiter.transaction(&asks, NOW).unwrap();
+    let _ = limiter.transaction(&asks, NOW).unwrap();
     assert_eq!(diary.told(), lines((2, Ruling::Allowed), (1, Ruling::Allowed), 1));
-    limiter.transaction(&asks, NOW).unwrap();
+    let _ = limiter.transaction(&asks, NOW).unwrap();
     assert_eq!(diary.told(), lines((0, Ruling::Denied), (0, Ruling::Shadow), 0), "all or nothing");
-    limiter.reset("A", "x", NOW).unwrap();
+    let _ = limiter.reset("A", "x", NOW).unwrap();
     diary.told();
-    limiter.transaction(&asks, NOW).unwrap();
+    let _ = limiter.transaction(&asks, NOW).unwrap();
     assert_eq!(diary.told(), lines((2, Ruling::Allowed), (0, Ruling::Shadow), 1));
-    limiter.refund_all(&asks, NOW).unwrap();
-    limiter.reset_all(&asks, NOW).unwrap();
+    let _ = limiter.refund_all(&asks, NOW).unwrap();
+    let _ = limiter.reset_all(&asks, NOW).unwrap();
     let acts: Vec<_> = diary.told().concat().into_iter().map(|line| (line.1, line.3)).collect();
     assert_eq!(acts, [[(Act::Refund, 0); 4], [(Act::Reset, 0); 4]].concat());
 }
@@ -123,7 +123,7 @@ fn of_a_batch_without_its_mistakes() {
         Request::new("B", "x", 1),
         Request::new("B", "x", 1),
     ];
-    limiter.batch(&mut Batch::default(), &asks, NOW);
+    let _ = limiter.batch(&mut Batch::default(), &asks, NOW);
     let line = |id: &str, cost, spent, ruling| (id.to_owned(), Act::Spend, cost, spent, ruling);
     let lines = vec![
         line("A:x", 2, 2, Ruling::Allowed),
@@ -141,7 +141,7 @@ fn of_nothing_else() {
     limiter.spend("A", "x", 3, NOW).unwrap_err();
     let asks = [Request::new("A", "x", 1), Request::new("A", "y", 3)];
     limiter.transaction(&asks, NOW).unwrap_err();
-    limiter.explain("A", "x", 1, NOW).unwrap();
+    let _ = limiter.explain("A", "x", 1, NOW).unwrap();
     limiter.terms("A", "x").unwrap();
     limiter.bucket_key("A", "x").unwrap();
     assert_eq!(limiter.account("NewOrdersPerAccount", "0042").unwrap().id, "42");
@@ -155,9 +155,9 @@ fn two_witnesses_of_one_limiter_share_its_buckets() {
     let limiter = limiter();
     let (left, right) = (Arc::new(Diary::default()), Arc::new(Diary::default()));
     let (by_left, by_right) = (limiter.witnessed(left.clone()), limiter.witnessed(right.clone()));
-    by_left.spend("A", "x", 2, NOW).unwrap();
+    let _ = by_left.spend("A", "x", 2, NOW).unwrap();
     assert!(!by_right.spend("A", "x", 1, NOW).unwrap().allowed);
-    limiter.spend("A", "x", 1, NOW).unwrap();
+    let _ = limiter.spend("A", "x", 1, NOW).unwrap();
     let bucket = |diary: &Diary| diary.0.lock().unwrap()[0][0].1;
     assert_eq!(bucket(&left), bucket(&right));
     assert_eq!((left.told().len(), right.told().len()), (1, 1), "each hears of its own");

@@ -66,7 +66,7 @@ fn live(keys: u64) -> Result<(), Failure> {
     let limiter = limiter("Live: {burst: 100, count: 100, period: 365d}", cap)?;
     let now = Moment::from_nanos(1_700_000_000_000_000_000);
     for key in 0..keys {
-        limiter.spend("Live", &format!("user-{key:015}"), 1, now)?;
+        let _ = limiter.spend("Live", &format!("user-{key:015}"), 1, now)?;
         progress(key, keys, "live keys");
     }
     let held = limiter.held();
@@ -101,7 +101,7 @@ fn flood(args: &Args) -> Result<(), Failure> {
     for stranger in 0..args.flood {
         let at = 1_700_000_000_000_000_000 + stranger * step;
         let now = Moment::from_nanos(at);
-        limiter.spend("Visitors", &format!("stranger-{stranger:012}"), 1, now)?;
+        let _ = limiter.spend("Visitors", &format!("stranger-{stranger:012}"), 1, now)?;
         let turn = stranger / STRANGERS;
         let key = usize::try_from(turn % u64::try_from(args.busy)?)?;
         let round = turn / u64::try_from(args.busy)?;

@@ -37,7 +37,7 @@ pub(crate) fn run(ask: &Offline) -> Result<Exit, Error> {
     let mut output = Output::new();
     // A mistake is told before anything else is.
     let bucket = limiter.bucket_key(&ask.limit, &ask.id)?;
-    limiter.check(&ask.limit, &ask.id, ask.cost, Moment::EPOCH)?;
+    let _ = limiter.check(&ask.limit, &ask.id, ask.cost, Moment::EPOCH)?;
     if ask.files.is_none() {
         say("note: no --limits given: these are the starter limits that come with the program");
     }

@@ -112,7 +112,10 @@ fn a_file_that_is_not_text_is_refused() {
 #[test]
 fn what_would_change_is_told_in_effect() {
     let old = file("against-old.yaml", "NewOrdersPerAccount: {burst: 300, count: 300, period: 3h}");
-    let new = file("against-new.yaml", "NewOrdersPerAccount: {burst: 600, count: 600, period: 3h}");
+    let new = file(
+        "against-new.yaml",
+        "NewOrdersPerAccount: {burst: 600, count: 600, period: 3h, id: regId}",
+    );
     let ran = run(&["check", "--limits", &new, "--against", &old]);
     let expected = "NewOrdersPerAccount: 300 per 3h becomes 600 per 3h\n";
     assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(0), expected, ""));

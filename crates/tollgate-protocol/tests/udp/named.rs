@@ -12,7 +12,7 @@ Site: {burst: 1, count: 1, period: 100ms}
 fn the_bucket_is_the_one_that_others_ask() {
     let rules = r"rules: [{match: '^login (\w+)$', use: Logins}, {match: '^site$', use: Site}]";
     let mut house = House::with_limits(rules, LIMITS);
-    house.limiter.spend("Logins", "ada", 1, house.now).unwrap();
+    let _ = house.limiter.spend("Logins", "ada", 1, house.now).unwrap();
     house.says("over_limit login ada", "ok N 1.0 2.0 30");
     assert!(!house.limiter.spend("Logins", "ada", 1, house.now).unwrap().allowed);
     house.says("over_limit login bob", "ok N 0.0 2.0 30");

@@ -125,7 +125,7 @@ fn a_denial_is_remembered_under_its_own_rule_only_and_until_another_comes() {
     one.remember(hourly(1));
     // By this one a token comes back at once, and it is the last that the bucket was asked by.
     let quick = rule(1, 1_000, 1);
-    other.ask(quick, 1, Action::CheckOnly);
+    let _ = other.ask(quick, 1, Action::CheckOnly);
     until("a bucket that is full", || other.left(quick) == 1);
     until("all to hear of it", || one.spend(hourly(1), 1).allowed);
 }

@@ -29,7 +29,7 @@ fn watched(text: &str, door: Door) -> (Arc<Observatory>, Limiter) {
 }
 
 fn spend(limiter: &Limiter, limit: &str, id: &str) {
-    limiter.spend(limit, id, 1, Moment::EPOCH).unwrap();
+    let _ = limiter.spend(limit, id, 1, Moment::EPOCH).unwrap();
 }
 
 fn rulings(allowed: u64, denied: u64, shadow: u64) -> Rulings {
@@ -53,9 +53,9 @@ fn spends_and_checks_count_and_refunds_and_resets_do_not() {
     for _ in 0..3 {
         spend(&limiter, "PerUser", "ada");
     }
-    limiter.check("PerUser", "ada", 1, Moment::EPOCH).unwrap();
-    limiter.refund("PerUser", "ada", 1, Moment::EPOCH).unwrap();
-    limiter.reset("PerUser", "ada", Moment::EPOCH).unwrap();
+    let _ = limiter.check("PerUser", "ada", 1, Moment::EPOCH).unwrap();
+    let _ = limiter.refund("PerUser", "ada", 1, Moment::EPOCH).unwrap();
+    let _ = limiter.reset("PerUser", "ada", Moment::EPOCH).unwrap();
     limiter.spend("PerUser", "ada", 9, Moment::EPOCH).unwrap_err();
     limiter.spend("Nobody", "ada", 1, Moment::EPOCH).unwrap_err();
     assert_eq!(counted(&observatory, "PerUser", Door::Udp), rulings(2, 2, 0));
@@ -103,9 +103,9 @@ fn transactions_and_batches_count_each_ask() {
         Request::new("PerAddress", "10.0.0.1", 1),
         Request::new("Trial", "ada", 1).with_mode(Mode::CheckOnly),
     ];
-    limiter.transaction(&asks, Moment::EPOCH).unwrap();
+    let _ = limiter.transaction(&asks, Moment::EPOCH).unwrap();
     let mut batch = tollgate::limiter::Batch::default();
-    limiter.batch(&mut batch, &asks, Moment::EPOCH);
+    let _ = limiter.batch(&mut batch, &asks, Moment::EPOCH);
     assert_eq!(counted(&observatory, "PerUser", Door::Http), rulings(2, 0, 0));
     assert_eq!(counted(&observatory, "PerAddress", Door::Http), rulings(1, 1, 0));
     assert_eq!(counted(&observatory, "Trial", Door::Http).asked(), 2);
@@ -167,8 +167,8 @@ fn no_decision_allocates_once_warm() {
             spend(&limiter, "PerUser", id);
             spend(&limiter, "Trial", id);
         }
-        limiter.transaction(&asks, Moment::EPOCH).unwrap();
-        limiter.batch(&mut batch, &asks, Moment::EPOCH);
+        let _ = limiter.transaction(&asks, Moment::EPOCH).unwrap();
+        let _ = limiter.batch(&mut batch, &asks, Moment::EPOCH);
     };
     round();
     // Nobody is denied the first time; after the third round everything was there before.

@@ -79,6 +79,7 @@ impl Batch {
 }
 
 /// What the asks of a batch were answered, in order.
+#[must_use = "a denial is no error: whoever does not look at `allowed` lets everybody pass"]
 #[derive(Clone, Copy, Debug)]
 pub struct Answers<'b> {
     pub(super) batch: &'b Batch,

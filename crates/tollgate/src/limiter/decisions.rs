@@ -13,6 +13,7 @@ thread_local! {
 ///
 /// Its memory stays with the thread that drops it, for the next transaction there, so that no
 /// transaction allocates once a thread has had one as long.
+#[must_use = "a denial is no error: whoever does not look at `allowed` lets everybody pass"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decisions(Vec<Decision>);
 

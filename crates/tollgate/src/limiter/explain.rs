@@ -13,6 +13,7 @@ use crate::store::Question;
 /// Which limit applies to an id and why, where it is counted, and the arithmetic of an answer.
 ///
 /// Its `Display` is for people.
+#[must_use = "an explanation changes nothing: it is there to be looked at"]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// The name of the limit.

@@ -1,13 +1,16 @@
 //! What a caller can get wrong.
 
-use crate::limits::{IdError, Limits};
+use crate::limits::{IdError, Limits, Shown, known_format};
 
 /// An ask that cannot be decided, because something about it is wrong. Nothing was spent.
+///
+/// Its `Display` is one line: names and ids that the caller chose are escaped and shortened. The
+/// fields hold them as they came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mistake {
     /// There is no such limit.
-    #[error("no limit is called `{name}`{}", suggestion(nearest.as_deref()))]
+    #[error("no limit is called `{}`{}", Shown(name), suggestion(nearest.as_deref()))]
     UnknownLimit {
         /// What was asked for.
         name: String,
@@ -15,7 +18,10 @@ pub enum Mistake {
         nearest: Option<String>,
     },
     /// The limit has no default, and no override for this id.
-    #[error("`{limit}` has no default, and no override for `{id}`: add one to the limits files")]
+    #[error(
+        "`{limit}` has no default, and no override for `{}`: add one to the limits files",
+        Shown(id)
+    )]
     NoDefault {
         /// The limit.
         limit: String,
@@ -23,7 +29,7 @@ pub enum Mistake {
         id: String,
     },
     /// The id is not of the limit's format.
-    #[error("`{id}` is not an id of `{limit}`: {source}")]
+    #[error("`{}` is not an id of `{limit}`: {source}{}", Shown(id), format_of(limit))]
     Id {
         /// The limit.
         limit: String,
@@ -43,7 +49,7 @@ pub enum Mistake {
         burst: u64,
     },
     /// Two asks of one transaction are for the same bucket.
-    #[error("bucket {bucket} occurs twice in one transaction: add the costs up")]
+    #[error("bucket {} occurs twice in one transaction: add the costs up", Shown(bucket))]
     SameBucketTwice {
         /// The bucket's key.
         bucket: String,
@@ -64,6 +70,15 @@ pub enum Mistake {
 
 fn suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!(": did you mean `{name}`?"))
+}
+
+/// Where the ids of a limit look as they do because of its name, the sentence says so.
+fn format_of(limit: &str) -> String {
+    known_format(limit).map_or_else(String::new, |format| {
+        format!(
+            " (`{limit}` is a known name, whose ids are {format}: for others, use another name)"
+        )
+    })
 }
 
 pub(super) fn unknown_limit(limits: &Limits, name: &str) -> Mistake {

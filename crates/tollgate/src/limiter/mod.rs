@@ -92,6 +92,20 @@ struct Core {
 }
 
 /// Whether an ask passes, and what the caller may want to know.
+///
+/// A caller that does not look at it lets everybody pass, so the compiler warns of that, also behind
+/// a `?`:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// use tollgate::{Limiter, Mistake, Moment};
+///
+/// fn log_in(limiter: &Limiter, user: &str, now: Moment) -> Result<(), Mistake> {
+///     limiter.spend("LoginsPerUser", user, 1, now)?;
+///     Ok(())
+/// }
+/// ```
+#[must_use = "a denial is no error: whoever does not look at `allowed` lets everybody pass"]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Whether it passes. For a refund: whether anything was given back.

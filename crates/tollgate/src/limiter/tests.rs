@@ -27,7 +27,7 @@ const MORE: &str = "NewOrdersPerAccount:12345678: {burst: 300, count: 600, perio
 #[test]
 fn an_override_applies_to_its_id_however_it_is_spelled() {
     let limiter = limiter(ORDERS, MORE);
-    limiter.spend("NewOrdersPerAccount", "12345678", 300, START).unwrap();
+    let _ = limiter.spend("NewOrdersPerAccount", "12345678", 300, START).unwrap();
     let other = limiter.spend("NewOrdersPerAccount", "0012345678", 1, START).unwrap();
     assert_eq!(other.retry_in, Nanos::from_secs(18), "the same bucket, at the override's rate");
     assert_eq!(limiter.bucket_key("NewOrdersPerAccount", "0012345678").unwrap(), "6:12345678");
@@ -83,7 +83,8 @@ fn mistakes_say_what_was_wrong() {
     assert_eq!(
         spend("NewOrdersPerAccount", "ada", 1),
         "`ada` is not an id of `NewOrdersPerAccount`: the account is not a decimal number below \
-         2^64: expected one such as 12345678"
+         2^64: expected one such as 12345678 (`NewOrdersPerAccount` is a known name, whose ids are \
+         regId: for others, use another name)"
     );
     assert_eq!(
         spend("NewOrdersPerAccount", "1", 301),
@@ -138,7 +139,7 @@ fn left(limiter: &Limiter, id: &str, now: Moment) -> u64 {
 #[test]
 fn a_reload_keeps_what_was_spent_and_refills_at_the_new_rate_from_then_on() {
     let limiter = limiter("A: {burst: 100, count: 10, period: 1s}", "");
-    limiter.spend("A", "x", 100, START).unwrap();
+    let _ = limiter.spend("A", "x", 100, START).unwrap();
     // Two seconds at 10 per second, three at 1 per second, one at 10 per second again.
     limiter.reload(limits("A: {burst: 100, count: 1, period: 1s}", ""), at(2)).unwrap();
     assert_eq!(left(&limiter, "x", at(5)), 23);
@@ -149,7 +150,7 @@ fn a_reload_keeps_what_was_spent_and_refills_at_the_new_rate_from_then_on() {
 #[test]
 fn a_reload_that_nobody_noticed_counts_all_the_same() {
     let limiter = limiter("A: {burst: 100, count: 10, period: 1s}", "");
-    limiter.spend("A", "x", 100, START).unwrap();
+    let _ = limiter.spend("A", "x", 100, START).unwrap();
     limiter.reload(limits("A: {burst: 100, count: 1, period: 1s}", ""), at(1)).unwrap();
     limiter.reload(limits("A: {burst: 100, count: 10, period: 1s}", ""), at(9)).unwrap();
     assert_eq!(left(&limiter, "x", at(10)), 10 + 8 + 10);
@@ -160,7 +161,7 @@ fn an_override_that_comes_and_goes_keeps_what_was_spent() {
     let defaults = "A: {burst: 100, count: 10, period: 1s}";
     let limiter = limiter(defaults, "");
     for id in ["x", "y"] {
-        limiter.spend("A", id, 100, START).unwrap();
+        let _ = limiter.spend("A", id, 100, START).unwrap();
     }
     let with = limits(defaults, "A:x: {burst: 200, count: 1, period: 1s}");
     limiter.reload(with, at(1)).unwrap();
@@ -173,7 +174,7 @@ fn an_override_that_comes_and_goes_keeps_what_was_spent() {
 #[test]
 fn an_override_that_comes_with_a_smaller_default_is_not_cut_by_it() {
     let limiter = limiter("A: {burst: 300, count: 1, period: 1h}", "");
-    limiter.spend("A", "x", 100, START).unwrap();
+    let _ = limiter.spend("A", "x", 100, START).unwrap();
     let new =
         limits("A: {burst: 50, count: 1, period: 1h}", "A:x: {burst: 300, count: 2, period: 1h}");
     limiter.reload(new, START).unwrap();
@@ -184,7 +185,7 @@ fn an_override_that_comes_with_a_smaller_default_is_not_cut_by_it() {
 fn a_limit_that_was_gone_for_a_while_still_tells_the_truth() {
     let slow = "{burst: 10, count: 1, period: 2s}";
     let limiter = limiter(&format!("A: {slow}"), &format!("A:x: {slow}"));
-    limiter.spend("A", "x", 10, START).unwrap();
+    let _ = limiter.spend("A", "x", 10, START).unwrap();
     limiter.reload(limits("Z: {burst: 1, count: 1, period: 1s}", ""), at(1)).unwrap();
     limiter.reload(limits("A: {burst: 1, count: 10, period: 1s}", ""), at(2)).unwrap();
     assert_eq!(left(&limiter, "x", at(9)), 1, "it owed one at 2 s, and that is long repaid");
@@ -199,7 +200,7 @@ fn an_override_without_a_default_may_go_and_a_default_come() {
     let rule = |burst, count| format!("{{burst: {burst}, count: {count}, period: 1s}}");
     let other = "B: {burst: 1, count: 1, period: 1s}";
     let limiter = limiter(other, &format!("{name}:7: {}", rule(100, 1)));
-    limiter.spend(name, "7", 100, START).unwrap();
+    let _ = limiter.spend(name, "7", 100, START).unwrap();
     limiter.reload(limits(other, ""), at(10)).unwrap();
     assert!(limiter.check(name, "7", 0, at(11)).is_err());
     limiter.reload(limits(&format!("{name}: {}", rule(100, 10)), ""), at(20)).unwrap();
@@ -209,7 +210,7 @@ fn an_override_without_a_default_may_go_and_a_default_come() {
 #[test]
 fn the_explanation_shows_the_arithmetic() {
     let limiter = limiter(ORDERS, MORE);
-    limiter.spend("NewOrdersPerAccount", "12345678", 300, START).unwrap();
+    let _ = limiter.spend("NewOrdersPerAccount", "12345678", 300, START).unwrap();
     let explained = limiter.explain("NewOrdersPerAccount", "012345678", 2, START).unwrap();
     assert_eq!(
         explained.to_string(),
@@ -262,4 +263,31 @@ fn times_may_step_back_where_that_is_expected() {
     let patient = limiter(text, "");
     patient.expect_steps_back();
     assert_eq!(allowed_again_after_a_step_back(&patient), 0);
+}
+
+#[test]
+fn a_mistake_is_one_line_and_short_whatever_was_asked_for() {
+    let limiter = limiter("A: {burst: 1, count: 1, period: 1s, id: ipAddress}", "");
+    let id = format!("ada\n2026-11-18 INFO all is well\u{1b}[2J\u{202e}{}", "x".repeat(500));
+    let mistakes = [
+        limiter.spend("A", &id, 1, Moment::EPOCH).unwrap_err(),
+        limiter.spend(&id, "ada", 1, Moment::EPOCH).unwrap_err(),
+    ];
+    for mistake in mistakes {
+        let text = mistake.to_string();
+        assert!(text.contains("`ada\\n2026-11-18 INFO all is well\\u{1b}[2J\\u{202e}x"), "{text}");
+        assert!(text.contains("xx..`") && text.chars().count() < 200, "{text}");
+        assert!(!text.contains(|c: char| c.is_control() || c == '\u{202e}'), "{text}");
+    }
+}
+
+#[test]
+fn a_mistake_about_a_known_name_says_where_the_format_comes_from() {
+    let text = "NewOrdersPerAccount: {burst: 1, count: 1, period: 1s}";
+    let mistake =
+        limiter(text, "").spend("NewOrdersPerAccount", "ada", 1, Moment::EPOCH).unwrap_err();
+    let text = mistake.to_string();
+    assert!(text.ends_with(
+        "(`NewOrdersPerAccount` is a known name, whose ids are regId: for others, use another name)"
+    ), "{text}");
 }

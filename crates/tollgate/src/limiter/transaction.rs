@@ -26,6 +26,7 @@ pub enum Mode {
 }
 
 /// What a transaction was answered.
+#[must_use = "a denial is no error: whoever does not look at `allowed` lets everybody pass"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
     /// The strictest of its answers: denied before allowed, then the longest wait, then the least

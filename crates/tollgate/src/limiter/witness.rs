@@ -33,8 +33,8 @@ use crate::store::{Fingerprint, Question};
 /// let source = Source { name: "limits.yaml", text: "A: {burst: 1, count: 1, period: 1s}" };
 /// let denials = Arc::new(Denials::default());
 /// let limiter = Limiter::new(Limits::parse(&source, None)?)?.witnessed(denials.clone());
-/// limiter.spend("A", "ada", 1, Moment::EPOCH)?;
-/// limiter.spend("A", "ada", 1, Moment::EPOCH)?;
+/// assert!(limiter.spend("A", "ada", 1, Moment::EPOCH)?.allowed);
+/// assert!(!limiter.spend("A", "ada", 1, Moment::EPOCH)?.allowed);
 /// assert_eq!(denials.0.load(Ordering::Relaxed), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

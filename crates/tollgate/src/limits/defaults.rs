@@ -8,7 +8,7 @@ use super::fault::{Report, Span};
 use super::field::{self, Fields, boolean, describe, found, whole_number};
 use super::name::{self, KNOWN_NAMES, KnownName, check_name, nearest};
 use super::yaml::{self, Document, Entry, Node, Pair, Value};
-use super::{DefaultLimit, Hint, IdFormat, Limit, Origin};
+use super::{DefaultLimit, IdFormat, Limit, Origin};
 use crate::Nanos;
 use crate::algorithm::{OnFull, Share};
 use crate::store::shared::{OnFailure, Sharing};
@@ -90,8 +90,8 @@ fn read_entry(pair: &Pair<'_>, numbers: &mut Numbers, draft: &mut Draft, report:
         report.fault(key.span, error.to_string(), error.help());
     }
     let known = name::known_name(&key.text);
-    let Terms { limit, id_format, number, is_shadow, sharing, share } =
-        read_terms(pair, numbers, report);
+    let terms = read_terms(pair, numbers, report);
+    let Terms { limit, id_format, number, is_shadow, sharing, share, is_plain } = terms;
     if checked.is_err() {
         return;
     }
@@ -100,7 +100,11 @@ fn read_entry(pair: &Pair<'_>, numbers: &mut Numbers, draft: &mut Draft, report:
         && let Some(near) = name::near_known_name(&key.text)
     {
         let text = format!("`{}` is a name of your own; did you mean `{near}`?", key.text);
-        draft.hints.push(Hint { origin: origin.clone(), text: text.into() });
+        draft.hint(report.file(), key.span, &text);
+    }
+    // Who writes one of the two knows that the name means something.
+    if let Some(known) = known.filter(|_| is_plain) {
+        draft.known.push((origin.clone(), known));
     }
     draft.declare(DraftName {
         name: (*key.text).into(),
@@ -123,6 +127,8 @@ struct Terms {
     is_shadow: bool,
     sharing: Sharing,
     share: Share,
+    /// Whether it says neither the format of its ids nor a number.
+    is_plain: bool,
 }
 
 fn read_terms(pair: &Pair<'_>, numbers: &mut Numbers, report: &mut Report<'_>) -> Terms {
@@ -138,6 +144,7 @@ fn read_terms(pair: &Pair<'_>, numbers: &mut Numbers, report: &mut Report<'_>) -
         is_shadow: fields.find("shadow").and_then(|pair| boolean(pair, report)).unwrap_or(false),
         sharing: read_sharing(&fields, report),
         share: read_share(&fields, report),
+        is_plain: fields.find("id").is_none() && fields.find("number").is_none(),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::name::{NameError, check_name, known_name};
 use super::{
-    COMMENT_BYTES_MAX, DefaultLimit, IdError, IdFormat, Limit, Limits, NAMES_MAX, NamedLimit,
-    OVERRIDES_MAX, Origin, Override,
+    COMMENT_BYTES_MAX, DefaultLimit, Hint, IdError, IdFormat, Limit, Limits, NAMES_MAX, NamedLimit,
+    OVERRIDES_MAX, Origin, Override, Shown,
 };
 use crate::algorithm::Share;
 use crate::store::shared::Sharing;
@@ -12,17 +12,20 @@ use crate::store::shared::Sharing;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says it")]
 pub enum DefineError {
-    #[error("`{name}` cannot name a limit: {source}")]
+    #[error("`{}` cannot name a limit: {source}", Shown(name))]
     Name { name: Box<str>, source: NameError },
     #[error("the ids of `{name}` are of the format `{known}`: leave the format out, or use that")]
     Format { name: Box<str>, known: IdFormat },
-    #[error("there is no limit `{name}`: define it first")]
+    #[error("there is no limit `{}`: define it first", Shown(name))]
     Undefined { name: Box<str> },
     #[error("`{name}` is a bucket that all share: only a limit has overrides or is in shadow")]
     Bucket { name: Box<str> },
-    #[error("`{id}` is not an id of `{name}`: {source}")]
+    #[error("`{}` is not an id of `{name}`: {source}", Shown(id))]
     Id { name: Box<str>, id: Box<str>, source: IdError },
-    #[error("the comment on `{name}:{id}` is longer than {COMMENT_BYTES_MAX} bytes: shorten it")]
+    #[error(
+        "the comment on `{name}:{}` is longer than {COMMENT_BYTES_MAX} bytes: shorten it",
+        Shown(id)
+    )]
     Comment { name: Box<str>, id: Box<str> },
     #[error("there are {NAMES_MAX} limits or {OVERRIDES_MAX} overrides already, and no more fit")]
     TooMany,
@@ -48,9 +51,27 @@ impl Limits {
 
     /// With a limit for every id, whatever it looks like; one of the same name is replaced.
     /// Refuses what cannot name a limit.
+    ///
+    /// A known name brings the format of its ids along, which [`hints`](Self::hints) then says:
+    ///
+    /// ```
+    /// # use tollgate::limits::{Limit, Limits};
+    /// # use tollgate::Nanos;
+    /// let limits = Limits::new().with("NewOrdersPerAccount", Limit::new(300, 300, Nanos::from_secs(10_800))?)?;
+    /// assert!(limits.hints()[0].to_string().contains("`NewOrdersPerAccount` (regId)"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with(self, name: &str, limit: Limit) -> Result<Self, DefineError> {
-        let format = known_name(name).map_or(IdFormat::Any, |known| known.id_format);
-        self.with_ids(name, format, limit)
+        let Some(known) = known_name(name) else {
+            return self.with_ids(name, IdFormat::Any, limit);
+        };
+        let mut limits = self.with_ids(name, known.id_format, limit)?;
+        let hint = Hint::known_names(Origin::program(), &[known]);
+        // The same name may be defined again and again.
+        if !limits.hints.contains(&hint) {
+            limits.hints.push(hint);
+        }
+        Ok(limits)
     }
 
     /// With a limit for ids of a format; one of the same name is replaced. Refuses what cannot

@@ -1,10 +1,11 @@
 //! The limits while their files are being read, when some may still turn out to be wrong.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::fault::{Faults, Report, Span};
 use super::field::found;
-use super::name::{self, KNOWN_NAMES};
+use super::name::{self, KNOWN_NAMES, KnownName};
 use super::{
     DefaultLimit, Hint, IdFormat, Limit, Limits, NamedLimit, Origin, Override, Source, defaults,
     overrides,
@@ -16,6 +17,8 @@ use crate::store::shared::Sharing;
 pub const NAMES_MAX: usize = 1 << 16;
 /// How many overrides there can be.
 pub const OVERRIDES_MAX: usize = 1 << 20;
+/// How many hints are given. More would say the same of other lines.
+pub const HINTS_MAX: usize = 100;
 
 #[derive(Debug, Default)]
 pub(super) struct Draft {
@@ -25,7 +28,9 @@ pub(super) struct Draft {
     overrides: usize,
     /// Whether part of the defaults file could not be read, so that names may be missing.
     pub(super) lacks_names: bool,
-    pub(super) hints: Vec<Hint>,
+    hints: Vec<Hint>,
+    /// The known names whose entries do not show that they are known, and where they are.
+    pub(super) known: Vec<(Origin, KnownName)>,
 }
 
 #[derive(Debug)]
@@ -74,6 +79,14 @@ impl Draft {
         self.names.push(name);
     }
 
+    /// Remembers something that is likely not meant.
+    pub(super) fn hint(&mut self, file: &Arc<str>, span: Span, text: &str) {
+        if self.hints.len() < HINTS_MAX {
+            let origin = Origin { file: file.clone(), line: span.line };
+            self.hints.push(Hint { origin, text: text.into() });
+        }
+    }
+
     pub(super) fn has_all_names(&self) -> bool {
         self.names.len() >= NAMES_MAX
     }
@@ -99,6 +112,10 @@ impl Draft {
 
     pub(super) fn id_format(&self, place: usize) -> IdFormat {
         self.names.get(place).map(|name| name.id_format).unwrap_or_default()
+    }
+
+    pub(super) fn name(&self, place: usize) -> &str {
+        self.names.get(place).map(|name| &*name.name).unwrap_or_default()
     }
 
     pub(super) fn add_override(&mut self, place: usize, draft: DraftOverride) {
@@ -136,19 +153,22 @@ impl Draft {
     }
 
     /// What has no fault. `file` is where the overrides come from.
-    fn finish(mut self, file: &std::sync::Arc<str>) -> Limits {
+    fn finish(mut self, file: &Arc<str>) -> Limits {
         let only_overridden = |name: &DraftName| name.default.is_none();
         // Known names that only have overrides come last, in an order that no file decides.
         self.names.sort_by_key(|name| only_overridden(name).then_some(name.number));
         let names: Vec<_> = self.names.into_iter().map(|name| name.finish(file)).collect();
         let place = |(place, named): (usize, &NamedLimit)| (named.name.clone(), place);
         let places = names.iter().enumerate().map(place).collect();
-        Limits { names, places, hints: self.hints }
+        let known: Vec<_> = self.known.iter().map(|(_, known)| *known).collect();
+        // One for all of them, where the first is: a file that means them has six.
+        let hint = self.known.into_iter().next().map(|(at, _)| Hint::known_names(at, &known));
+        Limits { names, places, hints: hint.into_iter().chain(self.hints).collect() }
     }
 }
 
 impl DraftName {
-    fn finish(self, file: &std::sync::Arc<str>) -> NamedLimit {
+    fn finish(self, file: &Arc<str>) -> NamedLimit {
         let finish = |draft: DraftOverride| {
             let origin = Origin { file: file.clone(), line: draft.span.line };
             let DraftOverride { id, limit, comment, .. } = draft;

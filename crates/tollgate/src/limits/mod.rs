@@ -38,6 +38,7 @@ mod limit;
 mod name;
 mod overrides;
 pub(crate) mod resolver;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod yaml;
@@ -68,14 +69,17 @@ pub use change::{Change, Effect, changes};
 pub use defaults::LEASE_MAX;
 pub use define::DefineError;
 pub use domain::{DomainError, FQDN_SET_NAMES_MAX};
-pub use draft::{NAMES_MAX, OVERRIDES_MAX};
+pub use draft::{HINTS_MAX, NAMES_MAX, OVERRIDES_MAX};
 pub use duration::{DurationError, parse_duration};
 pub use fault::{FAULTS_MAX, Fault, Faults};
 pub use field::COMMENT_BYTES_MAX;
 pub use id::{ID_BYTES_MAX, IdBuffer, IdError, IdFormat, IdFormatError};
 pub use limit::Limit;
-pub(crate) use name::nearest;
+use name::KnownName;
 pub use name::{NAME_BYTES_MAX, NameError};
+pub(crate) use name::{known_format, nearest};
+pub use shown::SHOWN_CHARS_MAX;
+pub(crate) use shown::Shown;
 pub use yaml::FILE_BYTES_MAX;
 pub use yaml_reader::DEPTH_MAX;
 
@@ -241,6 +245,19 @@ pub struct Hint {
     pub origin: Origin,
     /// What it is.
     pub text: Box<str>,
+}
+
+impl Hint {
+    /// That the ids of some limits look as they do because of the names of the limits.
+    fn known_names(origin: Origin, known: &[KnownName]) -> Self {
+        let names = known.iter().map(|it| format!("`{}` ({})", it.name, it.id_format));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "known names bring the format of their ids along: {names}; write `id` to say that it is \
+             meant, or use a name of your own"
+        );
+        Self { origin, text: text.into() }
+    }
 }
 
 /// `limits.yaml:3: ..`

@@ -37,6 +37,11 @@ pub(super) fn known_name(name: &str) -> Option<KnownName> {
     KNOWN_NAMES.into_iter().find(|known| known.name == name)
 }
 
+/// The format of the ids of a limit that is called so, if that is fixed by the name.
+pub(crate) fn known_format(name: &str) -> Option<IdFormat> {
+    known_name(name).map(|known| known.id_format)
+}
+
 /// Why a text cannot name a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says it")]

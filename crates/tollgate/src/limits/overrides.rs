@@ -1,13 +1,15 @@
 //! The overrides file, in either of its forms: a mapping of `Name:id: {burst, count, period}`, or
 //! a list of `- Name: {burst, count, period, ids: [{id, comment}]}`.
 
+use std::net::IpAddr;
+
 use super::defaults::refuse_document;
 use super::draft::{Draft, DraftOverride, OVERRIDES_MAX};
 use super::fault::{Report, Span};
 use super::field::{self, COMMENT_BYTES_MAX, Fields, Owner, describe, found};
 use super::name::check_name;
 use super::yaml::{self, Entry, Key, Node, Pair, Value};
-use super::{IdBuffer, Limit};
+use super::{IdBuffer, IdFormat, Limit};
 
 const FIELDS: [&str; 3] = ["burst", "count", "period"];
 const LIST_FIELDS: [&str; 4] = ["burst", "count", "period", "ids"];
@@ -197,7 +199,7 @@ struct Addition<'t> {
 fn add(addition: Addition<'_>, draft: &mut Draft, report: &mut Report<'_>) {
     let Addition { place, id, span, limit, comment } = addition;
     let mut buffer = IdBuffer::new();
-    let id = match draft.id_format(place).canonical_in_file(id, &mut buffer) {
+    let id: Box<str> = match draft.id_format(place).canonical_in_file(id, &mut buffer) {
         Ok(id) => id.into(),
         Err(error) => {
             // The errors are written to be read alone: what is wrong, a colon, what to do.
@@ -211,8 +213,28 @@ fn add(addition: Addition<'_>, draft: &mut Draft, report: &mut Report<'_>) {
         let message = format!("there are more than {OVERRIDES_MAX} overrides");
         report.fault(span, message, "raise the default instead");
     } else {
+        hint_at_network(place, &id, span, draft, report);
         draft.add_override(place, DraftOverride { id, span, limit, comment });
     }
+}
+
+/// An override is for one id. Where ids are any text, a network is taken for one.
+fn hint_at_network(place: usize, id: &str, span: Span, draft: &mut Draft, report: &Report<'_>) {
+    if draft.id_format(place) != IdFormat::Any || !is_network(id) {
+        return;
+    }
+    let text = format!(
+        "`{id}` is no network here: the override is for an id that is spelled so, and for no address \
+         in it; the ids of `{}` are any text, and an override is for one of them",
+        draft.name(place)
+    );
+    draft.hint(report.file(), span, &text);
+}
+
+/// `10.0.0.0/8`
+fn is_network(id: &str) -> bool {
+    let Some((address, bits)) = id.split_once('/') else { return false };
+    address.parse::<IpAddr>().is_ok() && bits.parse::<u8>().is_ok()
 }
 
 /// The place of the name in the draft. Reports a name that no limit has.

@@ -64,7 +64,7 @@ fn a_full_bucket_stays_full_whatever_rule_gets_the_number_of_its_rule() {
     for n in 0..500 {
         let fine = Rule::new(1_000 + n, 1_000_003, Nanos::from_secs(1)).unwrap();
         let carried = limiter.carry(fine, START).unwrap();
-        one(&limiter, carried, &n.to_string(), 1_000);
+        let _ = one(&limiter, carried, &n.to_string(), 1_000);
     }
     flood(&limiter, 1..9);
     for n in 0..500 {
@@ -93,7 +93,7 @@ fn where_times_may_step_back_no_rule_of_a_bucket_is_forgotten() {
     let limiter = nothing();
     limiter.expect_steps_back();
     let secondly = Rule::new(5, 1, Nanos::from_secs(1)).unwrap();
-    one(&limiter, limiter.carry(secondly, START).unwrap(), "ada", 5);
+    let _ = one(&limiter, limiter.carry(secondly, START).unwrap(), "ada", 5);
     flood(&limiter, 0..9);
     let again = limiter.carry(secondly, eras(9)).unwrap();
     assert!(!one(&limiter, again, "ada", 1).allowed, "it was empty then");

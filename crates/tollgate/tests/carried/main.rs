@@ -199,7 +199,7 @@ fn fill(limiter: &Limiter) {
 fn rules_are_bounded_and_those_that_are_known_go_on() {
     let limiter = nothing();
     let known = limiter.carry(hourly(7), START).unwrap();
-    one(&limiter, known, "ada", 7);
+    let _ = one(&limiter, known, "ada", 7);
     fill(&limiter);
     let refused = limiter.carry(hourly(1 << 20), START).unwrap_err().to_string();
     assert!(refused.starts_with("asks came with 65536 different rules"), "{refused}");
@@ -221,7 +221,7 @@ fn a_restart_keeps_the_rules_that_buckets_are_under_and_makes_room_for_others() 
     let used = [1, 30_000, CARRIED_RULES_MAX as u64]
         .map(|burst| limiter.carry(hourly(burst), START).unwrap());
     for (n, carried) in used.into_iter().enumerate() {
-        one(&limiter, carried, KEYS[n], 1);
+        let _ = one(&limiter, carried, KEYS[n], 1);
     }
     let restored = restore(&save(&limiter, START), START);
     for (n, burst) in [1, 30_000, CARRIED_RULES_MAX as u64].into_iter().enumerate() {
@@ -242,7 +242,7 @@ fn rules_that_come_during_a_save_are_in_it_with_their_buckets() {
             let bursts = 1..=CARRIED_RULES_MAX as u64;
             for burst in bursts.take_while(|_| !is_done.load(Ordering::Relaxed)) {
                 let carried = limiter.carry(hourly(burst), START).unwrap();
-                one(&limiter, carried, &(burst % 5_000).to_string(), 1);
+                let _ = one(&limiter, carried, &(burst % 5_000).to_string(), 1);
             }
         });
         for _ in 0..50 {
@@ -339,8 +339,8 @@ fn a_witness_is_told_of_all_rules_under_one_name() {
     for burst in [3, 4] {
         let carried = limiter.carry(hourly(burst), START).unwrap();
         let asks = [2, 9].map(|cost| Request::carried(carried, "Ada 1", cost));
-        limiter.batch(&mut Batch::default(), &asks, START);
-        limiter.transaction(&[Request::carried(carried, "Ada 1", 2)], START).unwrap();
+        let _ = limiter.batch(&mut Batch::default(), &asks, START);
+        let _ = limiter.transaction(&[Request::carried(carried, "Ada 1", 2)], START).unwrap();
     }
     let told = |spent, ruling| (CARRIED.to_owned(), "Ada 1".to_owned(), spent, ruling);
     let expected = [

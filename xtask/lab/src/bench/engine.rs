@@ -143,7 +143,7 @@ impl Contenders {
             let id = id(key);
             all.quanta.check_key(&id).map_err(|_| "denied")?;
             all.system.check_key(&id).map_err(|_| "denied")?;
-            all.tollgate.spend(NAME, &id, 1, all.clock.now())?;
+            let _ = all.tollgate.spend(NAME, &id, 1, all.clock.now())?;
         }
         Ok(all)
     }

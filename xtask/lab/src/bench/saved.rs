@@ -39,7 +39,7 @@ fn measure(buckets: u64, rounds: usize) -> Result<(), Failure> {
     let now = Moment::from_nanos(1_700_000_000_000_000_000);
     let limiter = Limiter::with_memory(limits.clone(), MEMORY)?;
     for n in 0..buckets {
-        limiter.spend("RequestsPerClient", &format!("client-{n}"), 1, now)?;
+        let _ = limiter.spend("RequestsPerClient", &format!("client-{n}"), 1, now)?;
     }
     let (mut file, mut other) = (Vec::new(), Vec::new());
     let mut times: [Vec<Duration>; 5] = Default::default();

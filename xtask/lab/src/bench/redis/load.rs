@@ -121,7 +121,7 @@ impl Worker for Shared {
         let wherever = self.limiter.wherever();
         let answers = wherever.batch(&mut self.batch, &asks, self.clock.now()).await;
         for answer in answers.iter() {
-            answer.map_err(ToString::to_string)?;
+            let _ = answer.map_err(ToString::to_string)?;
         }
         Ok(())
     }

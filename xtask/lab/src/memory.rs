@@ -1,10 +1,11 @@
-//! `cargo xtask memory`: what keys cost, and that the cap holds.
+//! `cargo xtask memory`: what keys cost, that the cap holds, and that a flood of one limit changes no
+//! answer of another.
 
 use std::process::Command;
 
 use tollgate::limits::{Limits, Source};
-use tollgate::{Limiter, Moment};
-use tollgate_testkit::oracle::Bucket;
+use tollgate::{Decision, Limiter, Moment};
+use tollgate_testkit::oracle::{Answer, Bucket};
 use tollgate_testkit::terms::Terms;
 
 use crate::bench::Failure;
@@ -30,7 +31,13 @@ pub(crate) struct Args {
     /// How many busy keys must not notice
     #[arg(long, default_value_t = 1_000)]
     busy: usize,
-    /// Which of the two to measure, in this process
+    /// How many hostile ids to flood a limit with: one third each asks once, twice, and up to its burst
+    #[arg(long, default_value_t = 20_000_000)]
+    hostile: u64,
+    /// The cap that the hostile ids meet, in MiB
+    #[arg(long, default_value_t = 64)]
+    hostile_cap: usize,
+    /// Only one of the parts, in this process
     #[arg(long, hide = true)]
     only: Option<Part>,
 }
@@ -39,6 +46,7 @@ pub(crate) struct Args {
 enum Part {
     Live,
     Flood,
+    Hostile,
 }
 
 /// Measures each part in a process of its own, so that one does not weigh on the other.
@@ -46,6 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match args.only {
         Some(Part::Live) => live(args.keys),
         Some(Part::Flood) => flood(args),
+        Some(Part::Hostile) => hostile(args),
         None => {
             let fresh = |part: &str| -> Result<(), Failure> {
                 let mut command = Command::new(std::env::current_exe()?);
@@ -54,7 +63,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 if status.success() { Ok(()) } else { Err(format!("{part} failed").into()) }
             };
             fresh("live")?;
-            fresh("flood")
+            fresh("flood")?;
+            fresh("hostile")
         }
     }
 }
@@ -109,11 +119,7 @@ fn flood(args: &Args) -> Result<(), Failure> {
         if stranger % STRANGERS == 0 && !is_pausing {
             let decision = limiter.spend("Busy", &format!("busy-{key}"), 1, now)?;
             let exact = oracle[key].spend(1, at).map_err(|mistake| format!("{mistake:?}"))?;
-            let agrees = decision.allowed == exact.allowed
-                && decision.remaining == exact.remaining
-                && decision.retry_in.get() == exact.retry_in
-                && decision.reset_in.get() == exact.reset_in;
-            wrong += u64::from(!agrees);
+            wrong += u64::from(!agrees(&decision, &exact));
             denied += u64::from(!exact.allowed);
             asked += 1;
         }
@@ -141,6 +147,99 @@ fn flood(args: &Args) -> Result<(), Failure> {
         (0, false, _) => Err("that is too much memory".into()),
         _ => Err("busy keys were answered wrongly".into()),
     }
+}
+
+const HOSTILE: &str = "Hostile: {burst: 3, count: 3, period: 1000h}";
+const HOURLY_TERMS: Terms = Terms { burst: 5, count: 5, period_ns: 3_600_000_000_000 };
+/// How many ids of each kind there are beside the hostile ones.
+const OTHERS: usize = 1_000;
+/// Hostile ids between two asks of others.
+const HOSTILE_BETWEEN: u64 = 5;
+
+/// An id that must not notice a flood, and what it must be answered.
+struct Watched {
+    limit: &'static str,
+    id: String,
+    exact: Bucket,
+    asked: u64,
+    wrong: u64,
+}
+
+impl Watched {
+    fn new(limit: &'static str, terms: Terms, id: String) -> Self {
+        Self { limit, id, exact: Bucket::new(terms), asked: 0, wrong: 0 }
+    }
+
+    fn spend(&mut self, limiter: &Limiter, cost: u64, at: u64) -> Result<(), Failure> {
+        let decision = limiter.spend(self.limit, &self.id, cost, Moment::from_nanos(at))?;
+        let exact = self.exact.spend(cost, at).map_err(|mistake| format!("{mistake:?}"))?;
+        self.asked += 1;
+        self.wrong += u64::from(!agrees(&decision, &exact));
+        Ok(())
+    }
+}
+
+/// A flood of one limit, by ids that ask once, twice and up to their burst, beside ids of others that
+/// are busy, that are being denied, and that are empty and silent until the end.
+fn hostile(args: &Args) -> Result<(), Failure> {
+    let text = format!(
+        "{HOSTILE}\nBusy: {{burst: 20, count: 20, period: 1s}}\nHourly: {{burst: 5, count: 5, period: 1h}}\n"
+    );
+    let limiter = limiter(&text, args.hostile_cap * MIB)?;
+    let start = 1_700_000_000_000_000_000;
+    let kind = |limit, terms, what: &str| -> Vec<Watched> {
+        (0..OTHERS).map(|n| Watched::new(limit, terms, format!("{what}-{n}"))).collect()
+    };
+    let mut busy = kind("Busy", BUSY_TERMS, "busy");
+    let mut denied = kind("Hourly", HOURLY_TERMS, "denied");
+    let mut silent = kind("Hourly", HOURLY_TERMS, "silent");
+    for watched in denied.iter_mut().chain(&mut silent) {
+        watched.spend(&limiter, 5, start)?;
+    }
+    // All within six minutes, so that nothing comes back to who spent all of the hour.
+    let step = 360_000_000_000 / args.hostile.max(1);
+    for n in 0..args.hostile {
+        let (id, at) = (format!("hostile-{n:012}"), start + n * step);
+        for _ in 0..=n % 3 {
+            limiter.spend("Hostile", &id, 1, Moment::from_nanos(at))?;
+        }
+        if n % HOSTILE_BETWEEN == 0 {
+            let turn = usize::try_from(n / HOSTILE_BETWEEN)? % OTHERS;
+            busy[turn].spend(&limiter, 1, at)?;
+            denied[turn].spend(&limiter, 1, at)?;
+        }
+        progress(n, args.hostile, "hostile ids");
+    }
+    for watched in &mut silent {
+        watched.spend(&limiter, 1, start + args.hostile * step)?;
+    }
+    println!(
+        "{} hostile ids under a cap of {} MiB: {:?}",
+        args.hostile,
+        args.hostile_cap,
+        limiter.held()
+    );
+    let mut wrong = 0;
+    for (what, watched) in [("busy", &busy), ("denied", &denied), ("silent", &silent)] {
+        let sum = |count: fn(&Watched) -> u64| watched.iter().map(count).sum::<u64>();
+        println!("{OTHERS} {what} ids: {} wrong of {}", sum(|it| it.wrong), sum(|it| it.asked));
+        wrong += sum(|it| it.wrong);
+    }
+    let tally = limiter.held().tally;
+    match wrong {
+        0 if tally.evicted + tally.turned_away == 0 => {
+            Err("the flood did not reach the cap: use more hostile ids".into())
+        }
+        0 => Ok(()),
+        _ => Err("ids of other limits were answered wrongly".into()),
+    }
+}
+
+fn agrees(decision: &Decision, exact: &Answer) -> bool {
+    decision.allowed == exact.allowed
+        && decision.remaining == exact.remaining
+        && decision.retry_in.get() == exact.retry_in
+        && decision.reset_in.get() == exact.reset_in
 }
 
 fn limiter(text: &str, cap: usize) -> Result<Limiter, Failure> {

@@ -1,5 +1,7 @@
 //! How long a healthy client waits while thousands of others are connected and idle, or trickle,
-//! or reset what they ask, or send bodies that nobody wants.
+//! or reset what they ask, or send bodies that nobody wants; and while memory is full.
+
+mod full;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -57,10 +59,21 @@ pub(crate) struct Args {
     /// How often it is measured without the crowd and with it
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// Only what a full memory costs
+    #[arg(long)]
+    full: bool,
 }
 
-/// Prints the waits of healthy clients. Fails if a crowd makes one in a hundred wait twice as long.
+/// Prints the waits of healthy clients. Fails if one in a hundred waits twice as long for a crowd, or
+/// where a full memory costs more than it may.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if !args.full {
+        beside_a_crowd(args)?;
+    }
+    full::run(args.requests, args.rounds)
+}
+
+fn beside_a_crowd(args: &Args) -> Result<(), Failure> {
     let server = Server::start(&settings(), Arc::new(Clock::start()))?;
     let mut waits: [Vec<[Wait; 2]>; 4] = Default::default();
     for round in 1..=args.rounds {

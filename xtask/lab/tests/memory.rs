@@ -16,16 +16,23 @@ fn memory(args: &[&str]) -> (bool, String) {
 /// secret in sixty has a shard so full that this alone is two bytes a key.
 #[test]
 fn three_million_keys_and_a_flood_stay_within_their_bounds() {
-    let (ok, text) =
-        memory(&["--keys", "3000000", "--flood", "2500000", "--cap", "80", "--busy", "200"]);
+    let (ok, text) = memory(&[
+        "--keys=3000000",
+        "--flood=2500000",
+        "--cap=80",
+        "--busy=200",
+        "--hostile=400000",
+        "--hostile-cap=4",
+    ]);
     assert!(ok, "{text}");
     assert!(text.contains("3000000 live keys"), "{text}");
     assert!(text.contains("200 busy keys: 0 wrong decisions of 375200"), "{text}");
+    assert!(text.contains("1000 silent ids: 0 wrong of 2000"), "{text}");
 }
 
 #[test]
 fn a_flood_that_does_not_reach_the_cap_proves_nothing_and_says_so() {
-    let (ok, text) = memory(&["--keys", "500000", "--flood", "1000", "--cap", "32"]);
+    let (ok, text) = memory(&["--keys=500000", "--flood=1000", "--cap=32"]);
     assert!(!ok);
     assert!(text.contains("the flood did not reach the cap"), "{text}");
 }

@@ -163,3 +163,36 @@ fn what_is_restored_into_less_memory_is_shared_out_too() {
         assert!(!spend(&small, "Others", id, 1, START).allowed, "{id} was forgotten");
     }
 }
+
+#[test]
+fn a_flood_of_one_rule_changes_no_answer_of_another() {
+    use tollgate::Keyed;
+    use tollgate::algorithm::Owner;
+    use tollgate::algorithm::average::{Average, Outcome, Rule};
+    let rule = |number| Rule::new(1.5, 3_600.0, true).unwrap().owned_by(Owner::new(number));
+    let keyed = || Keyed::<Average>::with_secret(MEMORY_MIN, Secret::new(5, 6)).unwrap();
+    let use_once = |averages: &Keyed<Average>, rule, key: String, secs| {
+        let mut outcome = [Outcome::default()];
+        let now = START.after(Nanos::from_secs(secs));
+        averages.decide(&[averages.question(&[key.as_bytes()], rule)], &mut outcome, now);
+        outcome[0]
+    };
+    for uses_each in 1..=3 {
+        let (flooded, alone) = (keyed(), keyed());
+        for averages in [&flooded, &alone] {
+            for key in 0..3_000 {
+                for _ in 0..key % 3 {
+                    use_once(averages, rule(1), format!("key-{key}"), 0);
+                }
+            }
+        }
+        for n in 0..FLOOD * uses_each {
+            use_once(&flooded, rule(2), format!("flood-{}", n / uses_each), 0);
+        }
+        for key in 0..3_000 {
+            let [there, here] = [&flooded, &alone]
+                .map(|averages| use_once(averages, rule(1), format!("key-{key}"), 60));
+            assert_eq!(there, here, "{key}, {uses_each} each");
+        }
+    }
+}

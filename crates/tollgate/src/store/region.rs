@@ -386,45 +386,43 @@ impl<A: Algorithm> Region<A> {
         }
     }
 
-    /// What may be forgotten for a new key of `owner`: a key that is idle; else, if the owner is within
-    /// its share, a key of an owner beyond its own; else one of its own that is not protected, or is
-    /// where the owner wants that. Of several the one of which forgetting gives away least.
+    /// What may be forgotten for a new key of `owner`: any key that is idle; else, if the owner is within
+    /// its share, a key of an owner beyond its own; else one of its own that is not protected, or any of
+    /// its own if it wants that. Of several, the one of which forgetting gives away least.
     fn search(&mut self, book: &A::Book, owner: Owner, key: u128, now: Moment) -> Search {
         self.shares.survey_if_old(|owner| A::share(book, owner));
         let is_beyond = self.is_beyond(book, owner, 1);
         let forgets = A::share(book, owner).on_full() == OnFull::Forget;
         let mut least: Option<(usize, Standing)> = None;
-        // Where an owner forgets its own keys but none is near, it may take one of others beyond theirs.
-        let mut other: Option<(usize, Standing)> = None;
+        // An owner that forgets but finds no key of its own may take one of others beyond their shares.
+        let mut others: Option<(usize, Standing)> = None;
         let (mut own_keys, mut runs) = (0, 0);
-        while runs < RUNS_MAX {
+        while runs < RUNS_MAX && (!is_beyond || own_keys < OWN_KEYS_ENOUGH) {
             for slot in self.run(key, runs).filter(|&slot| self.key(slot) != NO_KEY) {
-                if self.is_forgotten(book, slot, now) {
+                let cell = self.cell(slot);
+                if A::is_idle(book, &cell, now) {
                     return Search::Idle(slot);
                 }
-                let cell = self.cell(slot);
                 let whose = A::owner(book, &cell);
-                own_keys += usize::from(whose == owner);
-                if is_beyond && whose == owner {
-                    let standing = A::standing(book, &cell, now);
-                    if forgets || !standing.is_protected {
-                        keep_least(&mut least, slot, standing);
-                    }
-                } else if (!is_beyond || forgets)
-                    && whose != owner
-                    && self.is_beyond(book, whose, 0)
-                {
-                    let standing = A::standing(book, &cell, now);
-                    keep_least(if is_beyond { &mut other } else { &mut least }, slot, standing);
+                let is_own = whose == owner;
+                own_keys += usize::from(is_own);
+                let may_go = if is_own { is_beyond } else { self.is_beyond(book, whose, 0) };
+                if !may_go || is_beyond && !is_own && !forgets {
+                    continue;
                 }
+                let standing = A::standing(book, &cell, now);
+                if is_own && standing.is_protected && !forgets {
+                    continue;
+                }
+                let best = if is_beyond && !is_own { &mut others } else { &mut least };
+                keep_least(best, slot, standing);
             }
             runs += 1;
-            let is_good = least.is_some_and(|(_, least)| !is_beyond || !least.is_protected);
-            if is_good || is_beyond && own_keys >= OWN_KEYS_ENOUGH {
+            if least.is_some_and(|(_, least)| !is_beyond || !least.is_protected) {
                 break;
             }
         }
-        match least.or(other) {
+        match least.or(others) {
             Some((slot, standing)) => Search::Goes(slot, standing),
             None => Search::Nothing { idle_at: self.first_idle(book, key, runs, now) },
         }

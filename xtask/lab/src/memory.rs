@@ -201,7 +201,7 @@ fn hostile(args: &Args) -> Result<(), Failure> {
     for n in 0..args.hostile {
         let (id, at) = (format!("hostile-{n:012}"), start + n * step);
         for _ in 0..=n % 3 {
-            limiter.spend("Hostile", &id, 1, Moment::from_nanos(at))?;
+            let _ = limiter.spend("Hostile", &id, 1, Moment::from_nanos(at))?;
         }
         if n % HOSTILE_BETWEEN == 0 {
             let turn = usize::try_from(n / HOSTILE_BETWEEN)? % OTHERS;

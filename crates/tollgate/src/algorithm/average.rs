@@ -183,15 +183,19 @@ impl Algorithm for Average {
         rate_at(cell.period_secs, cell, now) < RATE_IDLE
     }
 
-    fn standing((): &(), cell: &AverageCell, now: Moment) -> Standing {
+    fn standing((): &(), cell: &AverageCell, now: Moment) -> Option<Standing> {
+        let rank = rate_at(cell.period_secs, cell, now);
+        (rank >= RATE_IDLE).then_some(Standing { rank, is_protected: cell.is_at_limit })
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is a number of uses, never negative, far below 2^63"
+    )]
+    fn owed((): &(), cell: &AverageCell, now: Moment) -> u64 {
         let rate = rate_at(cell.period_secs, cell, now);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a rate is a number of uses, never negative, far below 2^63"
-        )]
-        let tokens = rate.ceil() as u64;
-        Standing { rank: rate, tokens, is_protected: cell.is_at_limit && rate >= RATE_IDLE }
+        if rate < RATE_IDLE { 0 } else { rate.ceil() as u64 }
     }
 
     fn owner((): &(), cell: &AverageCell) -> Owner {

@@ -381,16 +381,25 @@ impl Algorithm for Gcra {
         book.rule(cell.rule()).is_none_or(|rule| gcra::is_full(&rule, cell.tat(), now))
     }
 
-    fn standing(book: &Book, cell: &BucketCell, now: Moment) -> Standing {
-        let Some(rule) = book.rule(cell.rule()) else {
-            return Standing { rank: 0.0, tokens: 0, is_protected: false };
+    #[inline]
+    fn standing(book: &Book, cell: &BucketCell, now: Moment) -> Option<Standing> {
+        let carried;
+        let rule = match book.entries.get(cell.rule().0 as usize) {
+            Some(entry) => &entry.rule,
+            None => {
+                carried = book.carried.rule(cell.rule())?;
+                &carried
+            }
         };
-        let (_, peek) = gcra::spend(&rule, cell.tat(), 0, now);
-        Standing {
-            rank: gcra::missing_part(&rule, cell.tat(), now),
-            tokens: rule.burst().saturating_sub(peek.remaining),
-            is_protected: cell.flags() != 0 && !gcra::is_full(&rule, cell.tat(), now),
-        }
+        let rank = gcra::missing_part(rule, cell.tat(), now)?;
+        Some(Standing { rank, is_protected: cell.flags() != 0 })
+    }
+
+    fn owed(book: &Book, cell: &BucketCell, now: Moment) -> u64 {
+        book.rule(cell.rule()).map_or(0, |rule| {
+            let (_, peek) = gcra::spend(&rule, cell.tat(), 0, now);
+            rule.burst().saturating_sub(peek.remaining)
+        })
     }
 
     #[inline]

@@ -67,8 +67,11 @@ pub trait Algorithm: Sized + 'static {
         Self::idle_at(book, cell) <= now
     }
 
-    /// What forgetting the cell would give away.
-    fn standing(book: &Self::Book, cell: &Self::Cell, now: Moment) -> Standing;
+    /// What forgetting the cell would give away; none if it is idle. Searches ask this of many cells.
+    fn standing(book: &Self::Book, cell: &Self::Cell, now: Moment) -> Option<Standing>;
+
+    /// How many tokens are forgiven if the cell is forgotten; none if that is free.
+    fn owed(book: &Self::Book, cell: &Self::Cell, now: Moment) -> u64;
 
     /// Whose key the cell is.
     fn owner(book: &Self::Book, cell: &Self::Cell) -> Owner;
@@ -110,8 +113,6 @@ pub enum Change<C> {
 pub struct Standing {
     /// The least goes first.
     pub rank: f64,
-    /// How many tokens would be forgiven; none if forgetting is free.
-    pub tokens: u64,
     /// The bucket was empty, or denied an ask, and is not full again: unless its owner says otherwise
     /// or has to give way to others, it stays.
     pub is_protected: bool,

@@ -252,11 +252,14 @@ impl Algorithm for Quota {
 
     /// Which quota the uses were taken from is not kept, so the one that expires first goes first.
     #[expect(clippy::cast_precision_loss, reason = "a rank among cells, not a decision")]
-    fn standing((): &(), cell: &QuotaCell, now: Moment) -> Standing {
-        let is_live = now < cell.expires;
+    fn standing((): &(), cell: &QuotaCell, now: Moment) -> Option<Standing> {
         let rank = cell.expires.since(now).get() as f64;
-        let is_empty = cell.denied || cell.remaining == 0;
-        Standing { rank, tokens: is_live.into(), is_protected: is_empty && is_live }
+        let is_protected = cell.denied || cell.remaining == 0;
+        (now < cell.expires).then_some(Standing { rank, is_protected })
+    }
+
+    fn owed((): &(), cell: &QuotaCell, now: Moment) -> u64 {
+        (now < cell.expires).into()
     }
 
     /// Quotas have no limits, so all of them are one owner's.

@@ -215,7 +215,7 @@ impl<A: Algorithm> Region<A> {
         }
         match self.search(book, owner, key, now) {
             Search::Idle(slot) => self.remove(book, slot),
-            Search::Goes(slot, standing) => self.forget(book, slot, standing),
+            Search::Goes(slot, _) => self.forget(book, slot, now),
             Search::Nothing { idle_at } => return Err(idle_at),
         }
         Ok(())
@@ -267,19 +267,31 @@ impl<A: Algorithm> Region<A> {
     /// [`Self::make_room`] would choose from is forgotten, or this one, if less is given away by that.
     pub(super) fn put_back(&mut self, book: &A::Book, key: u128, cell: A::Cell, now: Moment) {
         let owner = A::owner(book, &cell);
-        let own = A::standing(book, &cell, now);
-        if self.capacity == self.capacity_max
-            && self.len >= load_max(self.capacity)
-            && self.is_beyond(book, owner, 1)
-            && let Search::Goes(_, least) = self.search(book, owner, key, now)
-            && weighs(&own) <= weighs(&least)
+        if self.is_least(book, owner, key, &cell, now)
+            || self.make_room(book, owner, key, now).is_err()
         {
-            self.count_forgotten(owner, own);
-        } else if self.make_room(book, owner, key, now).is_err() {
-            self.count_forgotten(owner, own);
+            self.count_forgotten(book, &cell, now);
         } else {
             self.insert(book, key, cell, now);
         }
+    }
+
+    /// Whether memory is full, and forgetting `cell` gives away less than what could be forgotten for it.
+    fn is_least(
+        &mut self,
+        book: &A::Book,
+        owner: Owner,
+        key: u128,
+        cell: &A::Cell,
+        now: Moment,
+    ) -> bool {
+        self.capacity == self.capacity_max
+            && self.len >= load_max(self.capacity)
+            && self.is_beyond(book, owner, 1)
+            && match (A::standing(book, cell, now), self.search(book, owner, key, now)) {
+                (Some(own), Search::Goes(_, least)) => weighs(&own) <= weighs(&least),
+                _ => false,
+            }
     }
 
     /// All keys with their cells, in order.
@@ -397,25 +409,30 @@ impl<A: Algorithm> Region<A> {
         // An owner that forgets but finds no key of its own may take one of others beyond their shares.
         let mut others: Option<(usize, Standing)> = None;
         let (mut own_keys, mut runs) = (0, 0);
+        // Most keys of a full table are often one owner's.
+        let mut last = (owner, is_beyond);
         while runs < RUNS_MAX && (!is_beyond || own_keys < OWN_KEYS_ENOUGH) {
             for slot in self.run(key, runs).filter(|&slot| self.key(slot) != NO_KEY) {
                 let cell = self.cell(slot);
-                if A::is_idle(book, &cell, now) {
+                let Some(standing) = A::standing(book, &cell, now) else {
                     return Search::Idle(slot);
-                }
+                };
                 let whose = A::owner(book, &cell);
                 let is_own = whose == owner;
                 own_keys += usize::from(is_own);
-                let may_go = if is_own { is_beyond } else { self.is_beyond(book, whose, 0) };
-                if !may_go || is_beyond && !is_own && !forgets {
-                    continue;
+                if last.0 != whose {
+                    last = (whose, self.is_beyond(book, whose, usize::from(is_own)));
                 }
-                let standing = A::standing(book, &cell, now);
-                if is_own && standing.is_protected && !forgets {
-                    continue;
+                match (last.1, is_beyond, is_own) {
+                    // Who is within its share keeps all it has.
+                    (false, ..) => {}
+                    (true, false, _) => keep_least(&mut least, slot, standing),
+                    (true, true, true) if forgets || !standing.is_protected => {
+                        keep_least(&mut least, slot, standing);
+                    }
+                    (true, true, false) if forgets => keep_least(&mut others, slot, standing),
+                    (true, true, _) => {}
                 }
-                let best = if is_beyond && !is_own { &mut others } else { &mut least };
-                keep_least(best, slot, standing);
             }
             runs += 1;
             if least.is_some_and(|(_, least)| !is_beyond || !least.is_protected) {
@@ -454,21 +471,20 @@ impl<A: Algorithm> Region<A> {
 
     /// Unlike [`Self::make_room`] this cannot be refused: it is for a run that is too long.
     fn forget_in_last_run(&mut self, book: &A::Book, now: Moment) {
-        let slot = self.end() - 1;
-        let standing = A::standing(book, &self.cell(slot), now);
-        self.forget(book, slot, standing);
+        self.forget(book, self.end() - 1, now);
     }
 
-    fn forget(&mut self, book: &A::Book, slot: usize, standing: Standing) {
-        self.count_forgotten(A::owner(book, &self.cell(slot)), standing);
+    fn forget(&mut self, book: &A::Book, slot: usize, now: Moment) {
+        self.count_forgotten(book, &self.cell(slot), now);
         self.remove(book, slot);
     }
 
-    fn count_forgotten(&mut self, owner: Owner, standing: Standing) {
-        if standing.tokens > 0 {
+    fn count_forgotten(&mut self, book: &A::Book, cell: &A::Cell, now: Moment) {
+        let tokens = A::owed(book, cell, now);
+        if tokens > 0 {
             self.tally.evicted += 1;
-            self.tally.tokens_forgiven += standing.tokens;
-            self.shares.count_evicted(owner, standing.tokens);
+            self.tally.tokens_forgiven += tokens;
+            self.shares.count_evicted(A::owner(book, cell), tokens);
         }
     }
 

@@ -69,7 +69,7 @@ pub(crate) enum Refusal {
     /// A page may have given this name to our address, to be taken for one of ours.
     #[error(
         "without tokens this server answers only as localhost or by its address: ask \
-         http://127.0.0.1, or let your proxy send such a Host"
+         http://127.0.0.1, let your proxy send such a Host, or list it in http.trusted_proxies"
     )]
     Misdirected,
     #[error("a token is needed here: send `Authorization: Bearer TOKEN`")]
@@ -83,8 +83,8 @@ pub(crate) enum Refusal {
     BrowserWithoutToken,
     #[error(
         "this came from a page of another origin: ask from this server's own page, or from a \
-         program; a proxy that passes on other people's requests should remove Origin and \
-         Sec-Fetch-Site, or send a token"
+         program; a proxy that passes on other people's requests should be in \
+         http.trusted_proxies, remove what browsers send, or send a token"
     )]
     ForeignPage,
     #[error(

@@ -346,6 +346,7 @@ impl Connections {
         };
         let mut response = match route::admit(&self.app, &asked, |name| Arc::<str>::from(name)) {
             Ok(name) => {
+            source: peer.guest.source(),
                 let (source, activity) = (peer.guest.source(), Arc::clone(&peer.activity));
                 let hearing = Arc::clone(&hearing);
                 request.extensions_mut().insert(Caller { source, name, activity, hearing });

@@ -1,10 +1,12 @@
 //! Which path leads where, and who may go there.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::http::Method;
 use axum::routing::get;
+use ipnet::IpNet;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -68,8 +70,23 @@ pub(super) fn needed(method: &Method, path: &str) -> Option<Role> {
     })
 }
 
-/// What proxies send along, and pages cannot without asking first.
+/// What proxies send along. A page can send it too, to a name of its own that leads to this address.
 const PROXIES_SEND: [&str; 3] = ["x-forwarded-for", "x-forwarded-method", "x-forwarded-uri"];
+/// What browsers send along. A page can change some of it, but it cannot have all of it left out:
+/// every browser says at least what it is and which languages its user reads.
+const BROWSERS_SEND: [&str; 9] = [
+    "origin",
+    "sec-fetch-site",
+    "sec-fetch-mode",
+    "sec-fetch-dest",
+    "sec-fetch-user",
+    "sec-ch-ua",
+    "accept-language",
+    "referer",
+    "cookie",
+];
+/// What the names of all browsers begin with, in `User-Agent`.
+const BROWSERS_ARE: &[u8] = b"Mozilla/";
 
 /// What of a request matters for who may ask.
 pub(super) struct Asked<'a, F> {
@@ -82,6 +99,27 @@ pub(super) struct Asked<'a, F> {
     /// The name in the client's certificate.
     pub(super) certificate: Option<&'a str>,
     pub(super) is_tls: bool,
+    /// The address that the connection comes from.
+    pub(super) source: IpAddr,
+}
+
+impl<'a, F: Fn(&str) -> Option<&'a [u8]>> Asked<'a, F> {
+    /// Whether a proxy asks at the gate in the name of others: one that is `trusted`, or at least
+    /// nothing that a browser sends. The host and the origin in such a request are those of others.
+    fn is_of_proxy(&self, trusted: &[IpNet]) -> bool {
+        let has = |name: &str| (self.field)(name).is_some();
+        let source = self.source.to_canonical();
+        let is_trusted = || trusted.iter().any(|network| network.contains(&source));
+        self.path.starts_with("/v1/gate/")
+            && PROXIES_SEND.into_iter().any(has)
+            && (is_trusted() || !self.is_of_browser())
+    }
+
+    fn is_of_browser(&self) -> bool {
+        let has = |name: &str| (self.field)(name).is_some();
+        BROWSERS_SEND.into_iter().any(has)
+            || (self.field)("user-agent").is_some_and(|agent| agent.starts_with(BROWSERS_ARE))
+    }
 }
 
 /// What `named` makes of the name of who asks, or the refusal of who may not.
@@ -90,7 +128,7 @@ pub(super) fn admit<'a, T>(
     asked: &Asked<'a, impl Fn(&str) -> Option<&'a [u8]>>,
     named: impl FnOnce(&str) -> T,
 ) -> Result<T, Problem> {
-    let Asked { method, path, authority, ref field, certificate, is_tls } = *asked;
+    let Asked { method, path, authority, ref field, certificate, is_tls, .. } = *asked;
     let Some(needed) = needed(method, path) else { return Ok(named(access::ANYBODY)) };
     let tokens = app.keys.tokens();
     let guards = Guards {
@@ -98,10 +136,8 @@ pub(super) fn admit<'a, T>(
         client_certificates: app.keys.has_client_ca,
     };
     // A proxy at the gate passes on what others sent, so there their pages and names do not count.
-    // No page can send what tells that it is one.
-    let is_gate =
-        path.starts_with("/v1/gate/") && PROXIES_SEND.iter().any(|it| field(it).is_some());
-    let ours = |value| if is_gate { None } else { value };
+    let is_of_proxy = asked.is_of_proxy(&app.settings.trusted_proxies);
+    let ours = |value| if is_of_proxy { None } else { value };
     // Where the target names a host, `Host` does not count: RFC 9112, section 3.2.2.
     let host = authority.map(str::as_bytes).or_else(|| field("host"));
     let caller = access::Caller {
@@ -110,7 +146,7 @@ pub(super) fn admit<'a, T>(
         authorization: field("authorization"),
         origin: ours(field("origin")),
         fetch_site: ours(field("sec-fetch-site")),
-        host: if is_gate { Some(b"localhost") } else { host },
+        host: if is_of_proxy { Some(b"localhost") } else { host },
         is_tls,
     };
     match access::admit(guards, &caller) {

@@ -349,6 +349,7 @@ impl Plain<'_> {
             field: |name: &str| self.fields.named(name),
             certificate: peer.certificate.as_deref(),
             is_tls: peer.is_tls,
+            source: peer.guest.source(),
         };
         route::admit(app, &asked, |_| ()).is_ok()
     }

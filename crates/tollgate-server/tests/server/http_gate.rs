@@ -141,6 +141,57 @@ fn only_trusted_proxies_say_who_the_client_is() {
     assert_eq!(client.get(path).status, 204, "without the header it is the peer");
 }
 
+/// The status of a question by the name of a page that leads here, with these header fields.
+fn status_for_page(server: &Server, header: &str) -> u16 {
+    let mut client = Web::connect(server);
+    let question = "GET /v1/gate/PerUser/ada?cost=0 HTTP/1.1\r\nHost: evil.example:8080\r\n";
+    client.stream.send(format!("{question}{header}\r\n").as_bytes());
+    client.answer().status
+}
+
+const BROWSERS_SEND: [&str; 8] = [
+    "Origin: http://evil.example:8080\r\n",
+    "Sec-Fetch-Site: same-origin\r\n",
+    "sec-fetch-mode: cors\r\n",
+    "Sec-CH-UA: \"x\"\r\n",
+    "Accept-Language:\r\n",
+    "Referer: http://evil.example:8080/\r\n",
+    "Cookie: a=b\r\n",
+    "User-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n",
+];
+
+#[test]
+fn a_page_that_says_it_is_a_proxy_is_none() {
+    let (_folder, _time, server) = open(|_| ());
+    for proxies_send in
+        ["X-Forwarded-For: x\r\n", "X-Forwarded-Uri: /\r\nX-Forwarded-Method: GET\r\n"]
+    {
+        assert_eq!(status_for_page(&server, proxies_send), 204, "a proxy that passes nothing on");
+        for browsers_send in BROWSERS_SEND {
+            let status = status_for_page(&server, &[browsers_send, proxies_send].concat());
+            assert_eq!(status, 421, "{proxies_send:?} {browsers_send:?}");
+        }
+    }
+    assert_eq!(status_for_page(&server, ""), 421, "nothing tells of a proxy");
+    let mut client = Web::connect(&server);
+    let foreign = "X-Forwarded-For: x\r\nOrigin: http://evil.example\r\n";
+    assert_eq!(client.ask("GET", "/v1/gate/PerUser/ada", foreign, "").status, 403, "at localhost");
+}
+
+#[test]
+fn a_trusted_proxy_may_pass_on_what_browsers_sent() {
+    let trust = |network: &str| {
+        let network = network.parse().unwrap();
+        open(|settings: &mut Settings| settings.http.trusted_proxies = vec![network])
+    };
+    let all = [&BROWSERS_SEND[..], &["X-Forwarded-For: 192.0.2.1\r\n"]].concat().concat();
+    let (_folder, _time, server) = trust("127.0.0.1/32");
+    assert_eq!(status_for_page(&server, &all), 204);
+    assert_eq!(status_for_page(&server, &BROWSERS_SEND.concat()), 421, "no proxy sends so little");
+    let (_folder, _time, server) = trust("10.0.0.0/8");
+    assert_eq!(status_for_page(&server, &all), 421, "it comes from somewhere else");
+}
+
 #[test]
 fn everything_is_counted_once() {
     let (_folder, _time, server) = open(|settings| {

@@ -247,7 +247,7 @@ fn refusals_have_a_status_and_say_what_to_do() {
         (NoToken, 401, "Authorization: Bearer"),
         (WrongToken, 401, "tokens file"),
         (BrowserWithoutToken, 403, "http.tokens"),
-        (ForeignPage, 403, "Sec-Fetch-Site"),
+        (ForeignPage, 403, "http.trusted_proxies"),
         (role, 403, "needs the role `admin`, and the token or certificate has `read`"),
     ];
     for (refusal, status, words) in cases {

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use http_body_util::BodyExt as _;
-use hyper::body::Body as _;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -20,6 +19,7 @@ use super::app::App;
 use super::connection::Caller;
 use super::overrides;
 use super::problem::{self, Problem};
+use crate::settings::HttpSettings;
 
 /// A whole body, not yet looked at.
 pub(super) struct Whole(pub(super) Bytes);
@@ -29,18 +29,9 @@ impl FromRequest<Arc<App>> for Whole {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let body_time = app.settings.body_time;
-        let bytes_max = if request.uri().path() == overrides::MANY_PATH {
-            app.settings.body_bytes.max(overrides::IMPORT_BYTES_MAX)
-        } else {
-            app.settings.body_bytes
-        };
+        let bytes_max = bytes_max(request.uri().path(), &app.settings);
         let caller = request.extensions().get::<Caller>().cloned();
         let body = request.into_body();
-        // Whoever says how much it will be is told at once.
-        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        if announced > bytes_max {
-            return Err(too_large(bytes_max));
-        }
         let listening = caller.as_ref().map(|it| it.hearing.listen());
         let read = tokio::time::timeout(body_time, read(body, bytes_max)).await;
         drop(listening);
@@ -49,6 +40,15 @@ impl FromRequest<Arc<App>> for Whole {
             Err(Problem::new(&problem::TOO_SLOW, detail))
         })
         .map(Self)
+    }
+}
+
+/// How many bytes the body of a request for a path may have.
+pub(super) fn bytes_max(path: &str, settings: &HttpSettings) -> usize {
+    if path == overrides::MANY_PATH {
+        settings.body_bytes.max(overrides::IMPORT_BYTES_MAX)
+    } else {
+        settings.body_bytes
     }
 }
 
@@ -77,7 +77,7 @@ async fn read(mut body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
     Ok(if whole.is_empty() { first } else { whole.into() })
 }
 
-fn too_large(bytes_max: usize) -> Problem {
+pub(super) fn too_large(bytes_max: usize) -> Problem {
     Problem::new(&problem::TOO_LARGE, format_args!("the body has more than {bytes_max} bytes"))
 }
 

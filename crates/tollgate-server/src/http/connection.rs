@@ -30,6 +30,8 @@ use tower::Service;
 
 use super::activity::{Activity, Hearing};
 use super::app::App;
+use super::frames::CountedFrames;
+use super::framing;
 use super::http1::{Http1, Turn};
 use super::route::{self, Asked};
 use super::short::{self, Desk};
@@ -218,7 +220,8 @@ impl Connections {
             async move { Ok::<_, Infallible>(this.answer(request, &peer).await) }
         });
         if is_http2 {
-            let connection = Http2(self.http2().serve_connection(TokioIo::new(io), service));
+            let io = TokioIo::new(CountedFrames::new(io, Arc::clone(&self.street.time)));
+            let connection = Http2(self.http2().serve_connection(io, service));
             self.see_through(connection, wire, &activity, bound).await
         } else {
             let connection = Http1::new(Rc::clone(self), peer, io, service);
@@ -343,10 +346,15 @@ impl Connections {
             field: |name: &str| request.headers().get(name).map(HeaderValue::as_bytes),
             certificate: peer.certificate.as_deref(),
             is_tls: peer.is_tls,
-        };
-        let mut response = match route::admit(&self.app, &asked, |name| Arc::<str>::from(name)) {
-            Ok(name) => {
             source: peer.guest.source(),
+        };
+        let head = framing::check_head(request.headers());
+        let is_clear = head.is_ok();
+        let admitted = head
+            .and_then(|()| route::admit(&self.app, &asked, |name| Arc::<str>::from(name)))
+            .and_then(|name| framing::check_announced(&request, &self.app.settings).map(|()| name));
+        let mut response = match admitted {
+            Ok(name) => {
                 let (source, activity) = (peer.guest.source(), Arc::clone(&peer.activity));
                 let hearing = Arc::clone(&hearing);
                 request.extensions_mut().insert(Caller { source, name, activity, hearing });
@@ -359,7 +367,8 @@ impl Connections {
         peer.wire.answered();
         // Only what says otherwise may be kept by whoever passes it on: a decision never.
         response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-        if is_http1 && self.is_last(&response, peer) {
+        // Nobody knows where a request ends whose head is not clear.
+        if is_http1 && (!is_clear || self.is_last(&response, peer)) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if is_plain && response.status() == StatusCode::OK && !self.app.is_draining() {

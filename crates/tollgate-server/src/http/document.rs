@@ -31,9 +31,8 @@ const CERTIFICATE: &str = "certificate";
 const PROBLEM_TYPE: &str = "application/problem+json";
 
 /// Statuses that any route answers, and those that only some do: which.
-const EVERYBODY: &[u16] = &[405];
-const WITH_QUERY_OR_PATH: &[u16] = &[400];
-const WITH_BODY: &[u16] = &[400, 408, 413];
+const EVERYBODY: &[u16] = &[400, 405, 413];
+const WITH_BODY: &[u16] = &[408];
 const WITH_ROLE: &[u16] = &[401, 403, 421, 503];
 
 const ABOUT: &str = "\
@@ -130,10 +129,8 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
 /// Adds what follows from what a route has told: who may ask, and what everybody can get wrong.
 fn describe(operation: &mut Operation, settings: &HttpSettings) {
     let role = role_of(operation);
-    let has_parameters = operation.parameters.as_ref().is_some_and(|all| !all.is_empty());
     let shared = [
         (true, EVERYBODY),
-        (has_parameters || role.is_some(), WITH_QUERY_OR_PATH),
         (operation.request_body.is_some(), WITH_BODY),
         (role.is_some(), WITH_ROLE),
     ];

@@ -16,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::{Broken, Connections, Ending, Io, Peer};
+use super::framing::LengthClamp;
 use super::short::{self, Rest};
 
 /// What hyper calls for every request.
@@ -76,6 +77,7 @@ impl<S: Answering> Http1<S> {
             begun: Bytes::new(),
             unsent: Vec::new(),
             is_held_up: false,
+            clamp: LengthClamp::default(),
             peer: Rc::clone(&peer),
         };
         Self { connections, peer, way: Way::Short(line, service), is_ending: false }
@@ -158,6 +160,7 @@ impl<S: Answering> Future for Http1<S> {
                     Poll::Ready(Ok(Step::Over)) => return Poll::Ready(Ok(())),
                     Poll::Ready(Ok(Step::Long)) => {
                         this.peer.turn.set(Turn::Long);
+                        line.clamp = LengthClamp::new();
                         let io = TokioIo::new(line);
                         let mut long = this.connections.http1().serve_connection(io, service);
                         if this.is_ending {
@@ -207,6 +210,8 @@ struct Line {
     unsent: Vec<u8>,
     /// Whether not all was taken of what was answered the long way.
     is_held_up: bool,
+    /// Looks at the first head that goes the long way.
+    clamp: LengthClamp,
     peer: Rc<Peer>,
 }
 
@@ -224,6 +229,23 @@ impl Line {
             }
         }
         Ok(())
+    }
+
+    /// Looks at what was read. If nothing of it is left there will be more: nothing would be the end.
+    fn poll_clamped(
+        &mut self,
+        cx: &mut Context<'_>,
+        before: usize,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = &mut into.filled_mut()[before..];
+        let (read_bytes, kept) = (read.len(), self.clamp.shorten(read));
+        into.set_filled(before + kept);
+        if kept == 0 && read_bytes > 0 {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Waits until all was taken.
@@ -251,11 +273,13 @@ impl AsyncRead for Line {
                 self.peer.turn.set(Turn::Short);
                 return Poll::Pending;
             }
-            return Pin::new(&mut self.io).poll_read(cx, into);
+            let before = into.filled().len();
+            ready!(Pin::new(&mut self.io).poll_read(cx, into))?;
+            return self.poll_clamped(cx, before, into);
         }
-        let count = self.begun.len().min(into.remaining());
+        let (count, before) = (self.begun.len().min(into.remaining()), into.filled().len());
         into.put_slice(&self.begun.split_to(count));
-        Poll::Ready(Ok(()))
+        self.poll_clamped(cx, before, into)
     }
 }
 

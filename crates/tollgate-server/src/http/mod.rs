@@ -14,6 +14,8 @@ mod decision;
 mod document;
 mod fields;
 mod forwarded;
+mod frames;
+mod framing;
 mod gate;
 mod health;
 mod http1;

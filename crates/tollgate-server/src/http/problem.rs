@@ -39,6 +39,9 @@ kinds! {
         "the parameters that /openapi.json describes";
     BAD_FORWARDED 400 "bad-forwarded" "The client's address is not known"
         "X-Forwarded-For as proxies write it, and http.trusted_proxies as they are";
+    TWO_HOSTS 400 "two-hosts" "The request is for two hosts" "one field Host";
+    UNKNOWN_CODING 400 "unknown-coding" "The coding of the body is not known"
+        "`Transfer-Encoding: chunked` and nothing else, or none";
     NEEDS_TOKEN 401 "needs-token" "A token is needed"
         "a header `Authorization: Bearer TOKEN` with a token of the server's tokens file";
     NOT_ALLOWED 403 "not-allowed" "Not allowed"

@@ -11,9 +11,9 @@ use tollgate_server::settings::Settings;
 
 use crate::http_frames::{
     CONTINUATION, DATA, END_HEADERS, Frames, GOAWAY, HEADERS, INITIAL_WINDOW, PING, PREFACE,
-    RST_STREAM, frame, get, head,
+    RST_STREAM, SETTINGS, frame, get, head,
 };
-use crate::support::{PATIENCE, Stream, Web, request, settings, start, wait_until};
+use crate::support::{PATIENCE, StandingTime, Stream, Web, request, settings, start, wait_until};
 
 /// How long everything may take in these tests.
 const TIME: Duration = Duration::from_millis(300);
@@ -258,6 +258,45 @@ fn a_flood_of_resets_ends_its_connection() {
     let counts = server.stats().doors["http"].counts;
     assert!(counts.requests < 10_000, "the flood was served: {counts:?}");
     assert_eq!(counts.malformed, 1);
+}
+
+#[test]
+fn a_flood_of_frames_that_ask_for_nothing_ends_its_connection() {
+    const WINDOW_UPDATE: u8 = 8;
+    let server = start(&settings(), Arc::new(Clock::start()));
+    let open = frame(HEADERS, END_HEADERS, 1, &head("POST", "/v1/check"));
+    let floods = [
+        frame(PING, 0, 0, b"12345678"),
+        frame(SETTINGS, 0, 0, b""),
+        frame(2, 0, 3, &[0, 0, 0, 0, 7]),
+        frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes()),
+        frame(0xbe, 0, 0, b"what is new"),
+        frame(DATA, 0, 1, b""),
+        frame(DATA, 8, 1, b"\0"),
+    ];
+    for (place, frame) in floods.iter().enumerate() {
+        let mut client = Frames::connect(&server, &[]);
+        client.0.send(&open);
+        let _ = client.try_send(&frame.repeat(5_000));
+        // ENHANCE_YOUR_CALM
+        assert_eq!(client.reason_of_end(), Some(11), "flood {place}");
+        ask_healthy(&server);
+    }
+    wait_until_empty(&server);
+    // And the body that never came, where it was waited for by then.
+    assert!(server.stats().doors["http"].counts.malformed >= floods.len() as u64);
+}
+
+#[test]
+fn a_busy_client_may_keep_its_windows_open() {
+    let server = start(&settings(), StandingTime::at_secs(1_700_000_000));
+    let mut client = Frames::connect(&server, &[]);
+    for stream in (1..3_000).step_by(2) {
+        let update = frame(8, 0, 0, &100_u32.to_be_bytes());
+        let ping = frame(PING, 0, 0, b"12345678");
+        client.0.send(&[get(stream, GATE), update.clone(), update, ping].concat());
+        assert_eq!(client.next_of(HEADERS).unwrap().stream, stream);
+    }
 }
 
 #[test]

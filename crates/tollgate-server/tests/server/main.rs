@@ -11,6 +11,7 @@ mod http_drain;
 mod http_frames;
 mod http_gate;
 mod http_hard;
+mod http_heads;
 mod http_keys;
 mod http_live;
 mod http_pipeline;

@@ -133,12 +133,13 @@ impl House {
             strict: settings.throttr.strict,
             named_limits: settings.throttr.named_limits,
         };
+        let udp = udp::Door::new(limiter(Door::Udp), averages, rules);
         let bucket = bucket::Door::new(limiter(Door::Bucket));
         let resp =
             resp::Door::new(limiter(Door::Resp)).with_reply_bytes(settings.resp.output_bytes);
         let resp = if keys.has_tokens() { resp.with_keeper(Arc::clone(keys) as _) } else { resp };
         Self {
-            udp: Arc::new(udp::Door::new(limiter(Door::Udp), averages, rules)),
+            udp: Arc::new(if settings.udp.check_limit { udp } else { udp.without_checks() }),
             bucket: Arc::new(bucket.with_line_bytes_max(settings.bucket.line_bytes)),
             throttr: Arc::new(throttr::Door::new(quotas, limiter(Door::Throttr), options)),
             resp: Arc::new(resp),

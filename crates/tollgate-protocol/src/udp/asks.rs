@@ -58,6 +58,8 @@ struct Tally {
     step: usize,
     key: Fingerprint,
     of: Planned,
+    /// Whether the use can be over its limit, as one that is only counted cannot.
+    is_limited: bool,
 }
 
 /// Averages that are asked for, and what they were answered.
@@ -117,7 +119,12 @@ impl Asks {
 
     /// Plans to count for statistics, as part of the step that is planned next.
     pub(super) fn tally(&mut self, key: Fingerprint, of: Planned) {
-        self.tallies.push(Tally { step: self.steps.len(), key, of });
+        self.tallies.push(Tally { step: self.steps.len(), key, of, is_limited: true });
+    }
+
+    /// The same for a use that a count rule counts: it is never over, whatever its rate.
+    pub(super) fn tally_counted(&mut self, key: Fingerprint, of: Planned) {
+        self.tallies.push(Tally { step: self.steps.len(), key, of, is_limited: false });
     }
 
     /// Plans a step of what was planned since the one before, and returns its place. It is only
@@ -187,7 +194,7 @@ impl Asks {
         for tally in &self.tallies {
             if self.steps.get(tally.step).is_some_and(|step| step.is_asked) {
                 let Verdict { over, rate, .. } = self.resolved(tally.of);
-                statistics.count(tally.key, over, rate, now);
+                statistics.count(tally.key, over && tally.is_limited, rate, now);
             }
         }
     }

@@ -35,6 +35,7 @@ pub struct Door {
     statistics: Statistics,
     default_key: Fingerprint,
     live: RwLock<Arc<Live>>,
+    answers_checks: bool,
 }
 
 /// The rules in force, and what threads need to apply them.
@@ -79,7 +80,15 @@ impl Door {
     pub fn new(limiter: Arc<Limiter>, averages: Arc<Keyed<Average>>, rules: Rules) -> Self {
         let default_key = averages.fingerprint(&[DEFAULT_KEY]);
         let live = RwLock::new(Arc::new(Live::new(rules)));
-        Self { limiter, averages, statistics: Statistics::default(), default_key, live }
+        let statistics = Statistics::default();
+        Self { limiter, averages, statistics, default_key, live, answers_checks: true }
+    }
+
+    /// The same door, which does not answer `check_limit`: it is the one command whose answer is
+    /// many times as long as the shortest request, and who asks can forge where it goes.
+    #[must_use]
+    pub fn without_checks(self) -> Self {
+        Self { answers_checks: false, ..self }
     }
 
     /// Replaces the rules. While `swap` replaces the limits that they were read with, no datagram
@@ -182,10 +191,12 @@ impl Visit<'_> {
             Body::Ping => Reply::Pong,
             Body::Stats(_) => Reply::Stats,
             Body::Size => Reply::Size,
-            Body::CheckLimit(json) => match Check::parse(json) {
-                Some(check) => self.check(check),
-                None => return self.refuse(datagram, counts),
-            },
+            Body::CheckLimit(json) => {
+                match Check::parse(json).filter(|_| self.door.answers_checks) {
+                    Some(check) => self.check(check),
+                    None => return self.refuse(datagram, counts),
+                }
+            }
         };
         counts.requests = counts.requests.saturating_add(1);
         self.wait(datagram, prefix, reply)
@@ -254,7 +265,7 @@ impl Visit<'_> {
         let Room { desk, asks, .. } = &mut **room;
         let is_rewritten = desk.rewrite(rules, key, |rule, counted| {
             let of = asks.ask_average(&door.averages, &[COUNTED, counted], rule);
-            asks.tally(door.averages.fingerprint(&[counted]), of);
+            asks.tally_counted(door.averages.fingerprint(&[counted]), of);
         });
         let planned = if is_rewritten {
             let rewritten = desk.take_rewritten();

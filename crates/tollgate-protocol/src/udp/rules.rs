@@ -36,7 +36,7 @@ pub(super) struct CountRule {
     pub(super) pattern: Pattern,
     /// `None` for the key itself.
     pub(super) key: Option<Template>,
-    /// What counts as over the limit in the statistics; nothing is refused.
+    /// The average that the highest rate is told from. Nothing is refused by it, nor counted as over.
     pub(super) rule: average::Rule,
 }
 

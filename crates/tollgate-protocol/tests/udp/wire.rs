@@ -223,3 +223,15 @@ fn the_starter_rules_answer_as_their_comments_say() {
     house.says("over_limit blocked x", "ok Y 1.0 0.0 1");
     house.says("over_limit anything", "ok N 0.0 1.0 1");
 }
+
+#[test]
+fn a_door_without_checks_answers_all_else() {
+    let mut house = House::new("");
+    let answer = house.send("check_limit {}");
+    assert_eq!(answer.len(), 248, "17 times what was sent: {}", answer.escape_ascii());
+    house.door = House::new("").door.without_checks();
+    assert_eq!(house.send("check_limit {}"), b"");
+    assert_eq!(house.send("1 check_limit {\"origin\":\"ws\"}"), b"");
+    house.says("over_limit ws global", "ok N 0.0 1.0 1");
+    house.says("1 ping", "1 pong");
+}

@@ -144,6 +144,8 @@ pub struct UdpSettings {
     pub allow: Vec<IpNet>,
     /// The rules; the starter rules if there is no file.
     pub rules: Option<PathBuf>,
+    /// Whether `check_limit` is answered, whose answer is many times as long as a request.
+    pub check_limit: bool,
     /// Whether every request is logged as the original did.
     pub log_requests: bool,
 }
@@ -208,6 +210,7 @@ impl Default for Settings {
                 listen: Some((LOOPBACK, 2000).into()),
                 allow: Vec::new(),
                 rules: None,
+                check_limit: true,
                 log_requests: false,
             },
             bucket: BucketSettings {

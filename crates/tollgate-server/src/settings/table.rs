@@ -144,6 +144,8 @@ settings! {
         => |s, text| value::path(text, "starter").map(|it| s.udp.rules = it);
     "udp.allow" "udp-allow" "UDP_ALLOW" "NETS" "Who may ask it, such as 10.0.0.0/8"
         => |s, text| value::networks(text).map(|it| s.udp.allow = it);
+    "udp.check_limit" "udp-check-limit" "UDP_CHECK_LIMIT" "BOOL" "Answer `check_limit`, whose answers are long"
+        => |s, text| value::switch(text).map(|it| s.udp.check_limit = it);
     "udp.log_requests" "udp-log-requests" "UDP_LOG_REQUESTS" "BOOL" "Log every request and answer"
         => |s, text| value::switch(text).map(|it| s.udp.log_requests = it);
 

@@ -51,6 +51,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("udp.listen", "off"),
     ("udp.rules", "rules.yaml"),
     ("udp.allow", "10.0.0.0/8"),
+    ("udp.check_limit", "false"),
     ("udp.log_requests", "true"),
     ("bucket.listen", "[::1]:1"),
     ("bucket.buckets", "buckets.conf"),

@@ -19,6 +19,11 @@ pub(super) enum Verb {
     Command,
     Info,
     Config,
+    Multi,
+    Exec,
+    Discard,
+    Watch,
+    Unwatch,
     Reset,
     Quit,
 }
@@ -54,7 +59,7 @@ pub(super) struct Command {
 }
 
 /// What is asked most often comes first.
-const COMMANDS: [Command; 16] = [
+const COMMANDS: [Command; 21] = [
     command("cl.throttle", Verb::ClThrottle, -5, "Spends tokens by the rule that comes with it"),
     command("throttle", Verb::Throttle, -3, "Spends tokens of a named limit"),
     command("cl.reset", Verb::ClReset, 2, "Fills the bucket of a key"),
@@ -74,6 +79,11 @@ const COMMANDS: [Command; 16] = [
     command("command", Verb::Command, -1, "Tells which commands there are"),
     command("info", Verb::Info, -1, "Tells what server this is"),
     command("config", Verb::Config, -2, "Tells what tools want to know"),
+    command("multi", Verb::Multi, 1, "Queues the requests behind it"),
+    command("exec", Verb::Exec, 1, "Does what is queued, one request after the other"),
+    command("discard", Verb::Discard, 1, "Forgets what is queued"),
+    command("watch", Verb::Watch, -2, "Refuses: no key can be watched"),
+    command("unwatch", Verb::Unwatch, 1, "Says that no key is watched"),
     command("reset", Verb::Reset, 1, "Makes the connection a new one"),
     command("quit", Verb::Quit, -1, "Closes the connection"),
 ];
@@ -106,6 +116,9 @@ impl Command {
         match self.verb {
             _ if self.verb.decides() => "generic",
             Verb::Command | Verb::Info | Verb::Config => "server",
+            Verb::Multi | Verb::Exec | Verb::Discard | Verb::Watch | Verb::Unwatch => {
+                "transactions"
+            }
             _ => "connection",
         }
     }

@@ -6,6 +6,7 @@ use super::codec::{self, Bounds};
 use super::command::{self, Verb};
 use super::reply::{self, Protocol};
 use super::shape::Shape;
+use super::transaction::Queue;
 use crate::Flow;
 
 /// The Redis whose clients are at home here.
@@ -20,6 +21,9 @@ const PARAMETERS: [(&str, &str); 3] = [("save", ""), ("appendonly", "no"), ("dat
 
 const NO_AUTH: &[u8] = b"NOAUTH Authentication required.";
 const WRONG_PASS: &[u8] = b"WRONGPASS invalid username-password pair or user is disabled.";
+/// Whoever watches a key relies on `EXEC` doing nothing if another changes it. That cannot be kept.
+const NO_WATCH: &[u8] = b"ERR WATCH is not supported: a limit decides by itself, and \
+    THROTTLE.TRANSACTION spends of several limits or of none";
 const SYNTAX: &[u8] = b"ERR syntax error";
 pub(super) const NO_INTEGER: &[u8] = b"ERR value is not an integer or out of range";
 
@@ -34,6 +38,10 @@ pub(super) struct Client {
     /// The rule that its last ask brought along.
     pub(super) rule: Option<KnownRule>,
     pub(super) shape: Shape,
+    /// What came behind `MULTI`, if it has come.
+    pub(super) queue: Option<Box<Queue>>,
+    /// What is to be done now, because `EXEC` has come.
+    pub(super) due: Vec<u8>,
 }
 
 /// The words of a request, its client, and where the reply goes.
@@ -85,13 +93,18 @@ impl Talk<'_, '_> {
             Verb::Command => self.command(),
             Verb::Info => self.info(),
             Verb::Config => self.config(),
+            Verb::Watch => self.refuse(NO_WATCH),
+            Verb::Unwatch => reply::status("OK", self.out),
             Verb::Reset => self.reset(),
             Verb::Quit => {
                 reply::status("OK", self.out);
                 return Flow::Close;
             }
-            // Those are asks, which are gathered.
-            Verb::ClThrottle
+            // Those are asks, which are gathered, or say when others are.
+            Verb::Multi
+            | Verb::Exec
+            | Verb::Discard
+            | Verb::ClThrottle
             | Verb::ClReset
             | Verb::Throttle
             | Verb::ThrottleReset

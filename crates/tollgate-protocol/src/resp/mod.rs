@@ -17,6 +17,7 @@ mod session;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
 pub use access::{Gatekeeper, Pass};
 pub use codec::{
@@ -26,3 +27,4 @@ pub use codec::{
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzz::fuzz_one;
 pub use session::{Door, Session};
+pub use transaction::QUEUE_BYTES_MAX;

@@ -15,6 +15,7 @@ use super::replies::Replies;
 use super::reply::{self, ERROR_BYTES_MAX};
 use super::requests::Requests;
 use super::shape::Asked;
+use super::transaction::Turn;
 use crate::{Counts, Flow, StreamDoor, foreign, scan, spare};
 
 /// How many bytes a door replies before it wants them written, unless it is told otherwise.
@@ -45,9 +46,14 @@ pub struct Session {
 }
 
 impl Session {
-    /// How many bytes of requests it remembers: of one that is not complete, or of a read that is
-    /// not answered yet.
+    /// How many bytes of requests it remembers: of one that is not complete, of a read that is not
+    /// answered yet, or of those behind `MULTI`.
     pub fn held_bytes(&self) -> usize {
+        let queued = self.client.queue.as_ref().map_or(0, |queue| queue.held_bytes());
+        self.unread_bytes().saturating_add(queued)
+    }
+
+    fn unread_bytes(&self) -> usize {
         self.partial.len().saturating_add(self.backlog.len())
     }
 }
@@ -123,9 +129,11 @@ impl StreamDoor for Door {
             *scan = Scan::default();
         }
         match flow {
-            _ if rest.is_empty() => {}
             Flow::Open => partial.extend_from_slice(rest),
-            Flow::Again => *backlog = rest.to_vec(),
+            Flow::Again => {
+                *backlog = std::mem::take(&mut client.due);
+                backlog.extend_from_slice(rest);
+            }
             Flow::Close => {}
         }
         flow
@@ -139,7 +147,7 @@ impl StreamDoor for Door {
         _: &mut Vec<u8>,
         counts: &mut Counts,
     ) {
-        let is_partial = session.held_bytes() > 0;
+        let is_partial = session.unread_bytes() > 0;
         *session = Session::default();
         counts.malformed = counts.malformed.saturating_add(u64::from(is_partial));
     }
@@ -154,6 +162,8 @@ enum Stop {
     Dry,
     /// The last request is a transaction.
     Transaction,
+    /// The last request was `EXEC`: what it does is to be read before what follows it.
+    Exec,
     /// The key of the last request has to be written out first.
     Key(Verb),
     /// The last request closes the connection.
@@ -215,6 +225,7 @@ impl Door {
             match stop {
                 Stop::Full => {}
                 Stop::Dry => return Flow::Open,
+                Stop::Exec => return Flow::Again,
                 Stop::Transaction => self.transact(&words, replies).await,
                 Stop::Key(verb) => Box::pin(self.write_out(verb, &words, client, replies)).await,
                 Stop::Close => return Flow::Close,
@@ -243,7 +254,8 @@ impl Door {
             if requests.is_empty() {
                 return Stop::Dry;
             }
-            if client.refusal(Verb::Throttle, self.keeper()).is_none()
+            if client.queue.is_none()
+                && client.refusal(Verb::Throttle, self.keeper()).is_none()
                 && let Some(times) = requests.repeat(&client.shape, terms, gathered, asks_max)
             {
                 counts.requests = counts.requests.saturating_add(times as u64);
@@ -267,7 +279,7 @@ impl Door {
         gathered: &mut Gathered<'a>,
         counts: &mut Counts,
     ) -> Option<Stop> {
-        let before = requests.rest;
+        let (head, before) = (requests.head, requests.rest);
         match requests.next(client.bounds(self.keeper()), words) {
             Ok(true) => {}
             Ok(false) => return Some(Stop::Dry),
@@ -281,10 +293,16 @@ impl Door {
             Ok(command) => command,
             Err(Misunderstood::Stranger) => return Some(Stop::Close),
             Err(Misunderstood::Refused(parts)) => {
+                client.spoil();
                 gathered.say(|out| reply::error(&parts, out));
                 return None;
             }
         };
+        let request = if head.is_empty() { requests.since(before) } else { head };
+        match client.turn(command.verb, request) {
+            Turn::Now => {}
+            turn => return wait(turn, gathered, counts),
+        }
         match command.verb {
             Verb::ClThrottle | Verb::ClReset => {
                 let (key, words) = arguments.split_first()?;
@@ -377,6 +395,27 @@ impl Door {
                 replies.conclude(merged, &asks, &self.limiter);
             }
             Err(why) => reply::error(&[why], replies.out),
+        }
+    }
+}
+
+/// Replies to a request that is not done at once, or says when others are.
+fn wait(turn: Turn, gathered: &mut Gathered<'_>, counts: &mut Counts) -> Option<Stop> {
+    match turn {
+        Turn::Now => None,
+        Turn::Done(text) => {
+            gathered.say(|out| out.extend_from_slice(text));
+            None
+        }
+        Turn::Later(text) => {
+            // It is counted when it is done.
+            counts.requests = counts.requests.saturating_sub(1);
+            gathered.say(|out| out.extend_from_slice(text));
+            None
+        }
+        Turn::Due(count) => {
+            gathered.say(|out| reply::array(count, out));
+            Some(Stop::Exec)
         }
     }
 }

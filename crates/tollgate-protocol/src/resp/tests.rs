@@ -178,7 +178,12 @@ fn integers_are_read_and_written() {
 }
 
 /// Pieces of requests, right and wrong, that make up most of what is tried.
-const PIECES: [&[u8]; 48] = [
+const PIECES: [&[u8]; 53] = [
+    b"MULTI\n",
+    b"*1\r\n$4\r\nEXEC\r\n",
+    b"EXEC\n",
+    b"discard\n",
+    b"WATCH a\n",
     b"*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\na\r\n$1\r\n2\r\n$1\r\n3\r\n$2\r\n60\r\n",
     b"*6\r\n$11\r\ncl.throttle\r\n$1\r\n\xff\r\n$1\r\n2\r\n$1\r\n3\r\n$2\r\n60\r\n$2\r\n-1\r\n",
     b"CL.THROTTLE a 5 3 60 2\n",
@@ -230,7 +235,7 @@ const PIECES: [&[u8]; 48] = [
 ];
 
 /// From here on they close the connection.
-const ENDS: usize = 44;
+const ENDS: usize = 49;
 
 fn stream(random: &mut Random, pieces: usize) -> Vec<u8> {
     let mut stream = vec![random.pick(&[0, 1])];

@@ -174,6 +174,47 @@ fn redis_py_asks() {
     assert_eq!(out.replace("b'test'", "test"), expected);
 }
 
+const PYTHON_PIPELINES: &str = r#"
+import sys, redis
+client = redis.Redis(port=int(sys.argv[1]))
+pipe = client.pipeline()
+for _ in range(4):
+    pipe.execute_command("THROTTLE", "Logins", "ada")
+pipe.execute_command("THROTTLE", "Login", "ada")
+pipe.execute_command("THROTTLE.TRANSACTION", "Logins", "bob", 1, "Sites", "x", 1)
+print(pipe.execute(raise_on_error=False))
+with client.pipeline() as pipe:
+    for _ in range(5000):
+        pipe.execute_command("CL.THROTTLE", "busy", 99, 1, 3600)
+    replies = pipe.execute()
+    print(len(replies), sum(1 for reply in replies if reply[0] == 0))
+for wrong in ("get x", "watch x"):
+    pipe = client.pipeline()
+    pipe.execute_command("THROTTLE", "Logins", "eve")
+    try:
+        pipe.watch("x") if wrong == "watch x" else pipe.get("x")
+        pipe.execute()
+    except redis.RedisError as error:
+        print(type(error).__name__)
+print(client.execute_command("THROTTLE", "Logins", "eve", 0))
+"#;
+
+#[test]
+fn redis_py_sends_pipelines_as_it_does_by_default() {
+    let folder = Folder::new();
+    let server = serve(&folder, |_| {});
+    let out = run("/usr/bin/python3", &["-c", PYTHON_PIPELINES, &port(&server)], "");
+    let lines: Vec<&str> = out.lines().collect();
+    let all = "[[0, 3, 2, -1, 20], [0, 3, 1, -1, 40], [0, 3, 0, -1, 60], [1, 3, 0, 20, 60], \
+        ResponseError(";
+    assert!(lines[0].starts_with(all), "{out}");
+    assert!(lines[0].ends_with("[0, 3, 2, -1, 20, b'Logins']]"), "{out}");
+    assert_eq!(lines[1], "5000 100");
+    assert_eq!(lines[2..], ["ResponseError", "ResponseError", "[0, 3, 3, -1, 0]"], "{out}");
+    let counts = server.stats().doors["resp"].counts;
+    assert_eq!(counts.malformed, 1, "`get`: {counts:?}");
+}
+
 #[test]
 fn tokens_are_those_of_the_server_and_may_be_taken_away() {
     let folder = Folder::new();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use tollgate::Limits;
+use tollgate::algorithm::{OnFull, Share};
 use tollgate::limits::{Change, Fault, Faults, NamedLimit, changes};
 use tollgate::store::shared::OnFailure;
 use tollgate_protocol::udp::Rules;
@@ -112,8 +113,15 @@ fn print_summary(output: &mut Output, limits: &Limits) -> Result<(), Error> {
         let line = format!("{name:a$}  {number:>b$}  {id_format:c$}  {terms:d$}  {notes}");
         output.line(line.trim_end())?;
     }
+    if limits.iter().any(|named| share(named).is_some()) {
+        output.line(SHARES)?;
+    }
     Ok(())
 }
+
+/// What the shares of limits are about.
+const SHARES: &str = "shares: the limits that hold ids divide a full memory, by share (1 if not said); what one does \
+                      not need goes to the others";
 
 fn row(named: &NamedLimit) -> [String; 5] {
     let terms = named.default().map_or("no default".into(), |default| default.limit.to_string());
@@ -122,9 +130,23 @@ fn row(named: &NamedLimit) -> [String; 5] {
     let overrides = overrides.map(|some| count(some, "override"));
     let shadow = named.is_shadow().then(|| "in shadow".to_owned());
     let away = on_failure(named).map(|what| format!("on_store_failure: {what}"));
+    let memory = [share(named).map(|share| format!("share {share}")), on_full(named)];
+    let memory = memory.into_iter().flatten();
     let notes: Vec<String> =
-        overrides.into_iter().chain(shadow).chain(away).chain(lease(named)).collect();
+        overrides.into_iter().chain(shadow).chain(memory).chain(away).chain(lease(named)).collect();
     [named.name().to_owned(), number, named.id_format().name().to_owned(), terms, notes.join(", ")]
+}
+
+/// How many ordinary shares of a full memory a limit has, if that is said.
+fn share(named: &NamedLimit) -> Option<f64> {
+    let share = named.share();
+    (share.hundredths() != Share::default().hundredths()).then(|| share.weight())
+}
+
+/// What becomes of new ids that find no room in the share, if it is said.
+fn on_full(named: &NamedLimit) -> Option<String> {
+    let on_full = named.share().on_full();
+    (on_full != OnFull::default()).then(|| format!("on_full: {on_full}"))
 }
 
 /// What becomes of asks that a shared store does not answer, if it is said.
@@ -178,6 +200,9 @@ struct JsonLimit<'a> {
     burst: Option<u64>,
     count: Option<u64>,
     period: Option<u128>,
+    /// How many ordinary shares of a full memory it has, and what it does with new ids beyond them.
+    share: f64,
+    on_full: String,
     overrides: usize,
     /// Only where it is so: it denies nobody.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -242,6 +267,8 @@ impl<'a> JsonLimit<'a> {
             burst: limit.map(|limit| limit.burst()),
             count: limit.map(|limit| limit.count()),
             period: limit.map(|limit| limit.period().get()),
+            share: named.share().weight(),
+            on_full: named.share().on_full().to_string(),
             overrides: named.overrides().len(),
             shadow: named.is_shadow(),
             on_store_failure: on_failure(named).map(|what| what.to_string()),

@@ -60,6 +60,33 @@ B  -  any  1 per 1s
 }
 
 #[test]
+fn shares_of_memory_are_told_where_a_file_says_them() {
+    let text = "A: {burst: 1, count: 1, period: 1s, share: 2.5}\n\
+                B: {burst: 1, count: 1, period: 1s, share: 1, on_full: deny}\n\
+                C: {burst: 1, count: 1, period: 1s, on_full: forget}\n";
+    let limits = file("check-share.yaml", text);
+    let ran = run(&["check", "--limits", &limits]);
+    let expected = "\
+3 limits, 0 overrides
+A  -  any  1 per 1s  share 2.5
+B  -  any  1 per 1s
+C  -  any  1 per 1s  on_full: forget
+shares: the limits that hold ids divide a full memory, by share (1 if not said); what one does not need goes to the others
+";
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), expected));
+    let ran = run(&["check", "--limits", &limits, "--format", "json"]);
+    let told = ran.json().remove(0);
+    let of = |limit: usize| {
+        (told["limits"][limit]["share"].clone(), told["limits"][limit]["on_full"].clone())
+    };
+    assert_eq!(
+        [of(0), of(1), of(2)],
+        [(2.5, "deny"), (1.0, "deny"), (1.0, "forget")]
+            .map(|(share, on_full)| (json!(share), json!(on_full)))
+    );
+}
+
+#[test]
 fn hints_are_words_not_data() {
     let limits = file("check-hint.yaml", "NewOrderPerAccount: {burst: 1, count: 1, period: 1s}");
     let ran = run(&["check", "--limits", &limits]);
@@ -192,7 +219,8 @@ fn programs_read_the_summary_and_the_changes() {
     let ran = run(&["check", "--limits", &new, "--format", "json"]);
     let limit = json!({
         "name": "A", "number": 70, "id": "any", "limit": "1 per 1s, burst 3",
-        "burst": 3, "count": 1, "period": 1_000_000_000, "overrides": 0,
+        "burst": 3, "count": 1, "period": 1_000_000_000, "share": 1.0, "on_full": "deny",
+        "overrides": 0,
     });
     let mut expected = json!({"limits": [limit], "overrides": 0, "hints": []});
     assert_eq!((ran.code, ran.json()), (Some(0), vec![expected.clone()]));

@@ -3,6 +3,7 @@
 use axum::http::Uri;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use tollgate::algorithm::OnFull;
 use tollgate::algorithm::gcra::BURST_MAX;
 use tollgate::limits::document::nearest;
 use tollgate::limits::{Limit, Limits, NamedLimit, Origin};
@@ -62,11 +63,27 @@ pub(super) struct ListedLimit {
     shadow: bool,
     /// Whether it is a bucket that everybody shares.
     is_bucket: bool,
+    /// How many ordinary shares of memory it has, once memory is full.
+    #[schema(value_type = f64, minimum = 0.01, maximum = 1000)]
+    share: f64,
+    /// What becomes of a new id of it that finds no room in its share.
+    on_full: OnFullName,
     /// How many overrides are in force.
     overrides: usize,
     /// Where the default is written.
     #[schema(required)]
     origin: Option<Place>,
+}
+
+/// What becomes of a new id where a limit holds its share of a full memory.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = OnFull)]
+pub(super) enum OnFullName {
+    /// It is denied, until another id of the limit has all its tokens back.
+    Deny,
+    /// Another id of the limit is forgotten for it.
+    Forget,
 }
 
 /// A bucket, as it is.
@@ -284,6 +301,11 @@ impl From<&NamedLimit> for ListedLimit {
             terms: terms.map(ToString::to_string),
             shadow: named.is_shadow(),
             is_bucket: named.is_bucket(),
+            share: named.share().weight(),
+            on_full: match named.share().on_full() {
+                OnFull::Deny => OnFullName::Deny,
+                OnFull::Forget => OnFullName::Forget,
+            },
             overrides: named.overrides().len(),
             origin: default.and_then(|default| place(&default.origin)),
         }

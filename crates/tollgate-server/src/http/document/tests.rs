@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use tollgate::algorithm::Share;
 use tollgate::algorithm::gcra::BURST_MAX;
 use tollgate::limiter::TRANSACTION_ASKS_MAX;
 
@@ -205,6 +206,7 @@ fn every_bound_is_the_one_that_is_kept() {
         ("cost", "maximum", BURST_MAX),
         ("cost", "maximum", u64::MAX),
         ("count", "maximum", u64::MAX),
+        ("share", "maximum", u64::from(Share::HUNDREDTHS_MAX) / 100),
         // A status of a problem.
         ("status", "maximum", 599),
     ];

@@ -16,9 +16,15 @@ const COLUMNS = [
   { label: "Burst", number: true, text: (limit) => count(limit.burst) },
   { label: "Ids", text: (limit) => (limit.is_bucket ? "everybody shares it" : (limit.id_format ?? "any")) },
   { label: "Mode", text: (limit) => (limit.shadow ? "shadow: lets everything through" : "enforced") },
+  { label: "Share of memory", text: memory },
   { label: "Overrides", number: true, text: (limit) => count(limit.overrides) },
   { label: "Written in", text: (limit) => place(limit.origin) ?? "–" },
 ];
+
+/** How many ordinary shares of a full memory it has, and what it does with new ids beyond them. */
+function memory({ share = 1, on_full: onFull }) {
+  return onFull === "forget" ? `${share}, forgets` : String(share);
+}
 
 export class LimitsList {
   #limits = [];

@@ -8,7 +8,7 @@ use super::client::{Asked, assert_problem};
 const LIMITS: &str = "
 Logins: {burst: 5, count: 1, period: 1m}
 NewOrdersPerAccount: {burst: 300, count: 300, period: 3h}
-Quiet: {burst: 1, count: 1, period: 1h, shadow: true}
+Quiet: {burst: 1, count: 1, period: 1h, shadow: true, share: 2.5, on_full: forget}
 ";
 const OVERRIDES: &str = "
 - Logins:
@@ -51,13 +51,15 @@ fn limits_are_listed_by_name_with_what_they_allow_and_where_they_are_written() {
     let mut expected = json!({
         "name": "NewOrdersPerAccount", "number": 6, "id_format": "regId", "burst": 300,
         "count": 300, "period": 10800, "period_ns": 10_800_000_000_000_u64, "terms": "300 per 3h",
-        "shadow": false, "is_bucket": false, "overrides": 0,
+        "shadow": false, "is_bucket": false, "share": 1.0, "on_full": "deny", "overrides": 0,
     });
     expected["origin"] = one["origin"].clone();
     assert_eq!(one, expected);
     assert_eq!(one["origin"]["line"], 3);
     assert!(one["origin"]["file"].as_str().unwrap().ends_with("limits.yaml"), "{one}");
     assert!(limits.contains(&one));
+    let quiet = asked.get("/v1/limits/Quiet").json();
+    assert_eq!((&quiet["share"], &quiet["on_full"]), (&json!(2.5), &json!("forget")));
 }
 
 #[test]

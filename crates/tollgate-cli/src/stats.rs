@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use tollgate::Nanos;
 use tollgate_server::read_stats;
 use tollgate_server::settings::ControlSetting;
-use tollgate_server::stats::{BusyOf, DoorStats, Latency, Rulings, Stats, Store};
+use tollgate_server::stats::{BusyOf, DoorStats, Latency, LimitMemory, Rulings, Stats, Store};
 
 use crate::args::Format;
 use crate::client::Source;
@@ -18,6 +18,8 @@ use crate::table::{shown, table};
 /// How many limits people are shown, and how many ids of each list. Programs read all.
 const LIMITS_SHOWN: usize = 20;
 const IDS_SHOWN: usize = 5;
+/// And of those who hold memory.
+const HOLDERS_SHOWN: usize = 10;
 
 /// Prints the counters of a server: of the one at the usual control socket, if nobody says.
 pub(crate) fn run(source: &Source, format: Format) -> Result<Exit, Error> {
@@ -41,6 +43,7 @@ fn print(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     print_doors(stats, output)?;
     output.line("")?;
     print_stores(stats, output)?;
+    print_memory(stats, output)?;
     print_shared(stats, output)?;
     print_limits(stats, output)?;
     print_busy("busiest", "asks", &stats.busiest, output)?;
@@ -71,13 +74,37 @@ fn print_doors(stats: &Stats, output: &mut Output) -> Result<(), Error> {
 
 fn print_stores(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     let stores = stats.stores.iter().map(|(name, store)| {
-        let Store { keys, bytes, bytes_max, evicted, tokens_forgiven, turned_away } = *store;
+        let Store { keys, bytes, bytes_max, evicted, tokens_forgiven, turned_away, .. } = *store;
         let words = [shown(name), keys.to_string(), bytes.to_string(), bytes_max.to_string()];
         let counts = [evicted, tokens_forgiven, turned_away].map(|count| count.to_string());
         words.into_iter().chain(counts).collect()
     });
     let head = ["store", "keys", "bytes", "of", "evicted", "forgiven", "turned away"];
     table(&head, stores.collect(), output)
+}
+
+/// Who holds the keys, and what is short of memory.
+fn print_memory(stats: &Stats, output: &mut Output) -> Result<(), Error> {
+    let holders = stats
+        .stores
+        .iter()
+        .flat_map(|(name, store)| store.by_limit.iter().map(move |it| (name, it)));
+    let mut holders: Vec<_> = holders.collect();
+    holders.sort_by_key(|(_, it)| Reverse((it.under_pressure, it.keys)));
+    let row = |(store, it): &(&String, &LimitMemory)| {
+        let counts = [it.keys, it.share].map(|count| count.to_string());
+        let lost = [it.evicted, it.tokens_forgiven, it.turned_away].map(|count| count.to_string());
+        [shown(&it.limit), shown(store)].into_iter().chain(counts).chain(lost).collect()
+    };
+    let rows: Vec<Vec<String>> = holders.iter().take(HOLDERS_SHOWN).map(row).collect();
+    if !rows.is_empty() {
+        output.line("")?;
+        let head = ["memory of", "store", "keys", "share", "evicted", "forgiven", "turned away"];
+        table(&head, rows, output)?;
+    }
+    let Some(sentence) = &stats.pressure else { return Ok(()) };
+    output.line("")?;
+    output.line(shown(sentence))
 }
 
 /// How it goes with the store that is shared with other servers.

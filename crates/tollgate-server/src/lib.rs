@@ -43,6 +43,7 @@ mod office;
 mod opening;
 pub mod overrides;
 mod polling;
+mod pressure;
 mod readings;
 mod seen;
 mod server;

@@ -23,8 +23,8 @@ use crate::state::StateError;
 
 /// How long the look at a shared store may take.
 const STORE_CHECK_MAX: Duration = Duration::from_secs(5);
-/// How late an override may end.
-const EXPIRY_MAX: Duration = Duration::from_secs(1);
+/// How late an override may end, and how often the server looks at who holds what of memory.
+const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(1);
 
 /// Why a server ended, other than because it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +98,7 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
     if let Some(shared) = server.house().stores.shared.clone() {
         spawn_local(check_store(shared));
     }
-    let expiring = spawn_local(keep_expiring(Arc::clone(&server), stop.subscribe()));
+    let housekeeping = spawn_local(keep_house(Arc::clone(&server), stop.subscribe()));
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => break,
@@ -121,7 +121,7 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
         }
     }
     drop(stop);
-    let _ = expiring.await;
+    let _ = housekeeping.await;
     if let Some(saving) = saving {
         let _ = saving.await;
     }
@@ -158,17 +158,19 @@ async fn keep_saving(promised: Duration, server: Arc<Server>, mut stopped: watch
     }
 }
 
-/// Ends overrides when their time has come. Those that were made meanwhile are looked for often
-/// enough that none ends late.
-async fn keep_expiring(server: Arc<Server>, mut stopped: watch::Receiver<()>) {
+/// Ends overrides when their time has come, and tells of limits that are short of memory. Overrides
+/// that were made meanwhile are looked for often enough that none ends late.
+async fn keep_house(server: Arc<Server>, mut stopped: watch::Receiver<()>) {
     loop {
         let task_server = Arc::clone(&server);
-        let expired =
-            tokio::task::spawn_blocking(move || task_server.expire_overrides(task_server.now()));
-        let next = expired.await.ok().flatten();
-        let wait = next.map_or(EXPIRY_MAX, |next| next.since(server.now()).into());
+        let done = tokio::task::spawn_blocking(move || {
+            task_server.look_at_memory();
+            task_server.expire_overrides(task_server.now())
+        });
+        let next = done.await.ok().flatten();
+        let wait = next.map_or(HOUSEKEEPING_PERIOD, |next| next.since(server.now()).into());
         tokio::select! {
-            () = tokio::time::sleep(wait.min(EXPIRY_MAX)) => {}
+            () = tokio::time::sleep(wait.min(HOUSEKEEPING_PERIOD)) => {}
             _ = stopped.changed() => return,
         }
     }
@@ -295,13 +297,13 @@ mod tests {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let ended = LocalSet::new().block_on(&runtime, async {
             let (stop, stopped) = watch::channel(());
-            let expiring = spawn_local(keep_expiring(Arc::clone(&server), stopped));
+            let housekeeping = spawn_local(keep_house(Arc::clone(&server), stopped));
             while server.override_of("LoginsPerUser", "ada").is_some() {
                 tokio::task::yield_now().await;
             }
             let ended = server.now();
             drop(stop);
-            expiring.await.unwrap();
+            housekeeping.await.unwrap();
             ended
         });
         assert!(ended >= until, "not before its time");

@@ -14,6 +14,7 @@ use crate::files::Stamp;
 use crate::house::{House, ReloadError};
 use crate::http::Keys;
 use crate::metrics::Metrics;
+use crate::pressure::{Memory, Pressure};
 use crate::stats::Tries;
 use crate::transport::{Street, Time};
 
@@ -32,6 +33,7 @@ pub(crate) struct Office {
     pub(crate) reloads: Counted,
     pub(crate) saves: Counted,
     pub(crate) metrics: Metrics,
+    pub(crate) pressure: Pressure,
 }
 
 /// A door that is open.
@@ -70,6 +72,7 @@ impl Office {
             reloads: Counted::default(),
             saves: Counted::default(),
             metrics: Metrics::default(),
+            pressure: Pressure::default(),
         }
     }
 
@@ -80,6 +83,11 @@ impl Office {
 
     pub(crate) fn listening(&self) -> &[Listening] {
         &self.listening
+    }
+
+    /// Looks at who holds what of memory, and logs what began to be short of it or is no more.
+    pub(crate) fn look_at_memory(&self) -> Memory {
+        self.pressure.look(&self.house, &*self.time)
     }
 
     /// Reads the files again. Refuses bad ones, and then the old ones go on.

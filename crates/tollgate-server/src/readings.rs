@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::metrics::Scrape;
 use crate::office::{Listening, Office};
+use crate::pressure::{Holder, Memory};
 use crate::seen::{ByLimit, List};
 use crate::stats::{self, Busiest, BusyId, BusyOf, Rulings, Stats};
 
@@ -16,6 +17,9 @@ const BUSIEST_OF_LIMIT: usize = 50;
 /// that all of it stays far below what the control socket tells at most.
 const STATS_LIMITS_MAX: usize = 1000;
 const STATS_NAMES_BYTES_MAX: usize = 256 << 10;
+/// The same of those who hold memory.
+const STATS_HOLDERS_MAX: usize = 256;
+const STATS_HOLDERS_BYTES_MAX: usize = 32 << 10;
 
 impl Office {
     /// What was counted so far.
@@ -30,12 +34,14 @@ impl Office {
         };
         let (busiest, most_denied) = (overall(List::Busiest), overall(List::MostDenied));
         let (limits, others) = named(&by_limit);
+        let memory = self.look_at_memory();
+        let pressure = memory.sentence.as_ref().map(|sentence| sentence.named.clone());
         Stats {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             at: now.as_secs_f64(),
             uptime_secs: uptime.as_secs(),
             doors: self.doors(),
-            stores: self.stores(),
+            stores: self.stores(memory),
             shared: self.shared(),
             reloads: self.reloads.tries(),
             saves: self.saves.tries(),
@@ -45,6 +51,7 @@ impl Office {
             most_denied,
             configured: self.configured(),
             ready: self.is_ready(),
+            pressure,
         }
     }
 
@@ -80,9 +87,16 @@ impl Office {
         self.listening().iter().map(door).collect()
     }
 
-    fn stores(&self) -> BTreeMap<String, stats::Store> {
-        let held = self.house.stores.held();
-        held.into_iter().map(|(name, held)| (name.to_owned(), held.into())).collect()
+    fn stores(&self, memory: Memory) -> BTreeMap<String, stats::Store> {
+        let held = self.house.stores.held().into_iter();
+        let mut stores: BTreeMap<String, stats::Store> =
+            held.map(|(name, held)| (name.to_owned(), held.into())).collect();
+        for told in told(memory.holders) {
+            if let Some(store) = stores.get_mut(told.0.store) {
+                store.by_limit.push(told.into());
+            }
+        }
+        stores
     }
 
     /// Where buckets are shared, and how that goes.
@@ -104,6 +118,19 @@ impl Office {
             files: self.house.files().names(),
         }
     }
+}
+
+/// Those that hold memory, as many as may be told: who is short of it first, then who holds most.
+fn told(mut holders: Vec<(Holder, bool)>) -> impl Iterator<Item = (Holder, bool)> {
+    holders.sort_by(|(a, a_is_short), (b, b_is_short)| {
+        let order = (b_is_short, b.keys).cmp(&(a_is_short, a.keys));
+        order.then_with(|| a.name.cmp(&b.name))
+    });
+    let mut bytes = 0;
+    holders.into_iter().take(STATS_HOLDERS_MAX).take_while(move |(holder, _)| {
+        bytes += holder.name.len();
+        bytes <= STATS_HOLDERS_BYTES_MAX
+    })
 }
 
 /// The counters of limits by name, as many as may be told, and those of the rest.

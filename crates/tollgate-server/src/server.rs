@@ -193,6 +193,11 @@ impl Server {
         self.office.metrics()
     }
 
+    /// Looks at who holds what of memory, and logs what began to be short of it or is no more.
+    pub(crate) fn look_at_memory(&self) {
+        self.office.look_at_memory();
+    }
+
     #[cfg(test)]
     pub(crate) fn office(&self) -> &Office {
         &self.office

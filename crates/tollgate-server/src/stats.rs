@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 pub use crate::counters::DoorStats;
 pub use crate::latency::Latency;
+use crate::pressure::Holder;
 use crate::seen::Counted;
 pub use crate::seen::Rulings;
 
@@ -48,6 +49,9 @@ pub struct Stats {
     pub configured: Configured,
     /// Whether requests are answered, and will go on to be.
     pub ready: bool,
+    /// Which limits are short of memory, and what that does to their ids; nothing if none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pressure: Option<String>,
 }
 
 /// A door and its counters.
@@ -64,7 +68,7 @@ pub struct Door {
 }
 
 /// What a store holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Store {
     /// How many keys.
     pub keys: usize,
@@ -78,6 +82,29 @@ pub struct Store {
     pub tokens_forgiven: u64,
     /// Asks that were denied because nothing could be forgotten for them.
     pub turned_away: u64,
+    /// Who holds the keys: those that are short of memory first, then those that hold most. All
+    /// stores together tell 256 of them at most.
+    #[serde(default)]
+    pub by_limit: Vec<LimitMemory>,
+}
+
+/// What a limit holds of a store. Averages are told by the rule of the UDP door that they are for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LimitMemory {
+    /// The name of the limit, or what stands for it, in parentheses or with its place.
+    pub limit: String,
+    /// How many keys it holds, also those that may be forgotten for free.
+    pub keys: usize,
+    /// How many keys it can hold at least, however many the others want.
+    pub share: usize,
+    /// Its keys that were forgotten although they owed something.
+    pub evicted: u64,
+    /// Tokens they owed.
+    pub tokens_forgiven: u64,
+    /// Its asks that were denied because nothing could be forgotten for them.
+    pub turned_away: u64,
+    /// Whether either of that happened in the last ten seconds.
+    pub under_pressure: bool,
 }
 
 /// A store that is shared with other servers. Counts are of asks, since the start.
@@ -217,6 +244,21 @@ impl From<Held> for Store {
             evicted: held.tally.evicted,
             tokens_forgiven: held.tally.tokens_forgiven,
             turned_away: held.tally.turned_away,
+            by_limit: Vec::new(),
+        }
+    }
+}
+
+impl From<(Holder, bool)> for LimitMemory {
+    fn from((holder, under_pressure): (Holder, bool)) -> Self {
+        Self {
+            limit: holder.name,
+            keys: holder.keys,
+            share: holder.share,
+            evicted: holder.refused.evicted,
+            tokens_forgiven: holder.tokens_forgiven,
+            turned_away: holder.refused.turned_away,
+            under_pressure,
         }
     }
 }

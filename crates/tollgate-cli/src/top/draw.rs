@@ -32,8 +32,10 @@ const HELP: &str = " q, Ctrl-C   quit
 
 /// Draws all of it.
 pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
-    let [head, limits, ids, below, foot] = Layout::vertical([
+    let notice = notice(view);
+    let [head, told, limits, ids, below, foot] = Layout::vertical([
         Constraint::Length(3),
+        Constraint::Length(u16::from(notice.is_some())),
         Constraint::Min(4),
         Constraint::Length(IDS_HEIGHT),
         Constraint::Length(DOORS_HEIGHT),
@@ -41,6 +43,9 @@ pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
     ])
     .areas(frame.area());
     frame.render_widget(Paragraph::new(head_lines(view)), head);
+    if let Some(line) = notice {
+        frame.render_widget(Paragraph::new(line), told);
+    }
     draw_limits(view, frame, limits);
     let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
     let [busiest, most_denied] = halves.areas(ids);
@@ -56,6 +61,12 @@ pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
     if view.is_helping {
         draw_help(frame);
     }
+}
+
+/// What the person should know before anything else, if there is such a thing.
+fn notice(view: &View) -> Option<Line<'static>> {
+    let sentence = view.stats.as_ref()?.pressure.as_ref()?;
+    Some(Line::from(shown(sentence)).fg(DENIED))
 }
 
 fn head_lines(view: &View) -> Vec<Line<'_>> {

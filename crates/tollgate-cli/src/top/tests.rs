@@ -84,6 +84,19 @@ fn nothing_yet_and_nobody_there_is_drawn_too() {
 }
 
 #[test]
+fn a_limit_that_is_short_of_memory_has_a_line_while_it_is() {
+    let mut view = view();
+    let sentence =
+        "memory is short for 1 limit: Flooded holds 9 keys (its share: 3), new ids are denied";
+    let mut short = stats(6);
+    short.pressure = Some(sentence.to_owned());
+    view.take(short);
+    assert_eq!(plain(&view, 110, 32).lines().nth(3), Some(sentence));
+    view.take(stats(7));
+    assert!(!plain(&view, 110, 32).contains("memory is short"));
+}
+
+#[test]
 fn the_help_is_drawn_over_the_rest_and_any_key_closes_it() {
     let mut view = view();
     press(&mut view, "?");

@@ -52,6 +52,34 @@ fn the_same_counters_are_read_over_http() {
 }
 
 #[test]
+fn a_limit_that_is_short_of_memory_is_told() {
+    let (server, _, stats) = counters("stats-memory");
+    let mut short: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!(short["stores"]["limits"]["by_limit"][0]["limit"], "LoginsPerUser");
+    assert_eq!(short.get("pressure"), None, "it is not yet");
+    let sentence =
+        "memory is short for 1 limit: Flooded holds 200 keys (its share: 90), new ids are denied";
+    short["pressure"] = sentence.into();
+    short["stores"]["limits"]["by_limit"] = serde_json::json!([
+        {"limit": "Flooded", "keys": 200, "share": 90, "evicted": 7, "tokens_forgiven": 8,
+            "turned_away": 9, "under_pressure": true},
+        {"limit": "Others", "keys": 30, "share": 60, "evicted": 0, "tokens_forgiven": 0,
+            "turned_away": 0, "under_pressure": false},
+    ]);
+    let fake = Fake::http(&["GET /v1/stats HTTP"], 200, JSON, &short.to_string());
+    let ran = run(&["stats", "--url", &fake.url()]);
+    let table = "\
+memory of  store   keys  share  evicted  forgiven  turned away
+Flooded    limits   200     90        7         8            9
+Others     limits    30     60        0         0            0
+";
+    assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
+    assert!(ran.stdout.contains(&format!("{table}\n{sentence}\n")), "{}", ran.stdout);
+    fake.finish();
+    assert!(server.stop().success());
+}
+
+#[test]
 fn one_frame_shows_the_pace_between_two_events() {
     let (server, _, stats) = counters("top-live");
     let mut later: serde_json::Value = serde_json::from_str(&stats).unwrap();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
+use tollgate::algorithm::Owner;
 use tollgate::algorithm::average::Average;
 use tollgate::store::Fingerprint;
 use tollgate::{Keyed, Limiter, Moment};
@@ -98,6 +99,12 @@ impl Door {
         let mut live = self.live.write();
         *live = next;
         swap()
+    }
+
+    /// What people call an owner of averages, in the rules that are in force: `rule 3, ^ws ip=`. None
+    /// for the owner of averages of earlier rules, of which there were more.
+    pub fn owner_name(&self, owner: Owner) -> Option<String> {
+        self.live.read().rules.owner_name(owner).map(str::to_owned)
     }
 }
 

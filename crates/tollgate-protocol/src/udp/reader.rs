@@ -36,6 +36,9 @@ const EXPECTED_REFERENCE: &str =
 const COUNT_LIMIT: f64 = 3.0;
 const COUNT_PERIOD_SECS: f64 = 3.0;
 
+/// So much of an expression is in the name of an owner of averages.
+const OWNER_TEXT_CHARS_MAX: usize = 64;
+
 pub(super) fn read(source: &Source<'_>, limits: &Limits) -> Result<Rules, Faults> {
     let mut report = Report::new(source);
     let mut draft = Draft::default();
@@ -97,19 +100,26 @@ impl Draft {
     }
 
     /// Gives the keys of every rule a share of memory of their own; those of the default are nobody's.
-    fn share_out(&mut self) {
-        let deciding = self.rules.iter_mut().filter_map(|rule| match &mut rule.action {
-            Action::Average(rule, _) => Some(rule),
+    /// Returns what to call the owners, from the first on.
+    fn share_out(&mut self) -> Vec<Box<str>> {
+        let deciding = self.rules.iter_mut().zip(&self.rule_texts).zip(1..);
+        let deciding = deciding.filter_map(|((rule, text), number)| match &mut rule.action {
+            Action::Average(rule, _) => Some((rule, owner_name("rule", number, text))),
             Action::Fixed(_) | Action::Named { .. } => None,
         });
-        let counting = self.counts.iter_mut().map(|count| &mut count.rule);
-        for (rule, owner) in deciding.chain(counting).zip((1..).map(algorithm::Owner::new)) {
+        let counting = self.counts.iter_mut().zip(&self.count_texts).zip(1..);
+        let counting = counting
+            .map(|((count, text), number)| (&mut count.rule, owner_name("count", number, text)));
+        let owners = (1..).map(algorithm::Owner::new);
+        let share_out = |((rule, name), owner): ((&mut average::Rule, _), _)| {
             *rule = rule.owned_by(owner);
-        }
+            name
+        };
+        deciding.chain(counting).zip(owners).map(share_out).collect()
     }
 
     fn finish(mut self, report: &mut Report<'_>) -> Option<Rules> {
-        self.share_out();
+        let owner_names = self.share_out();
         let texts = self.count_texts.iter().chain(&self.rewrite_texts).chain(&self.rule_texts);
         let texts: Vec<&str> = texts.map(String::as_str).collect();
         let patterns = together(&texts, report);
@@ -119,8 +129,20 @@ impl Draft {
             deciding: self.rules,
             default: self.default.unwrap_or_default(),
             patterns: patterns?,
+            owner_names,
         })
     }
+}
+
+/// `rule 3, ^ws ip=`: the number tells rules with the same expression apart.
+fn owner_name(list: &str, number: usize, text: &str) -> Box<str> {
+    let mut name = format!("{list} {number}, ");
+    let mut chars = text.chars();
+    name.extend(chars.by_ref().take(OWNER_TEXT_CHARS_MAX));
+    if chars.next().is_some() {
+        name.push('…');
+    }
+    name.into()
 }
 
 impl Rules {
@@ -132,6 +154,7 @@ impl Rules {
             deciding: Vec::new(),
             default: DefaultRule::default(),
             patterns: Patterns::default(),
+            owner_names: Vec::new(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The rules of a door: which keys are counted, rewritten and limited, and how.
 
 use tollgate::Limits;
-use tollgate::algorithm::average;
+use tollgate::algorithm::{Owner, average};
 use tollgate::limits::{Faults, Source};
 
 use super::codec::Verdict;
@@ -28,6 +28,8 @@ pub struct Rules {
     /// Those of `counts`, of `rewrites`, and of `deciding`, in this order: one search finds which
     /// of them fit a key.
     pub(super) patterns: Patterns,
+    /// What the owners of averages are called, from the first on; see [`Rules::owner_name`].
+    pub(super) owner_names: Vec<Box<str>>,
 }
 
 /// Counts uses under a key of its own.
@@ -101,6 +103,16 @@ impl Rules {
     /// ```
     pub fn parse(source: &Source<'_>, limits: &Limits) -> Result<Self, Faults> {
         reader::read(source, limits)
+    }
+
+    /// What the owner of averages is called that a rule of this file stands for: its list, its place
+    /// there, and its expression. The averages of `default` have [`Owner::CARRIED`].
+    pub(super) fn owner_name(&self, owner: Owner) -> Option<&str> {
+        if owner == Owner::CARRIED {
+            return Some("default");
+        }
+        let place = usize::try_from(owner.number()).ok()?.checked_sub(1)?;
+        self.owner_names.get(place).map(|name| &**name)
     }
 }
 

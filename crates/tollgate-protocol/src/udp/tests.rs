@@ -1,5 +1,9 @@
 use super::codec::{Terms, Verdict, write_stats, write_verdict};
 use super::pattern::{Found, GROUPS_MAX, Pattern, Patterns, Template, Wrong};
+use super::rules::Rules;
+use tollgate::Limits;
+use tollgate::algorithm::Owner;
+use tollgate::limits::Source;
 use tollgate_testkit::random::Random;
 
 fn printed(rate: f64) -> String {
@@ -217,4 +221,20 @@ fn patterns_are_bounded() {
     let large = "a{9000}";
     assert!(Pattern::new(large).is_ok());
     assert!(Patterns::new(&[large; 200]).is_err());
+}
+
+#[test]
+fn owners_of_averages_are_called_by_their_rules() {
+    let text = "\
+count: [{match: ^c, key: counted}]
+rules:
+- {match: ^fixed, over_limit: true}
+- {match: ^a, limit: 1, period: 1}
+- {match: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx, limit: 1, period: 1}
+";
+    let rules = Rules::parse(&Source { name: "rules.yaml", text }, &Limits::new()).unwrap();
+    let long = format!("rule 3, {}…", "x".repeat(64));
+    let names: Vec<_> = (0..5).map(|owner| rules.owner_name(Owner::new(owner))).collect();
+    let known = ["default", "rule 2, ^a", &long, "count 1, ^c"].map(Some);
+    assert_eq!(names, [&known[..], &[None]].concat());
 }

@@ -22,14 +22,25 @@ pub(super) async fn healthz() -> &'static str {
 /// Not while the server restores what was spent, and not while it stops.
 #[utoipa::path(get, path = "/readyz", tag = "health",
     responses(
-        (status = 200, description = "It answers; if a store that it shares is away, it says so",
+        (status = 200, description = "It answers; if a store that it shares is away, or memory is short for a limit, \
+            it says so",
             body = String, content_type = "text/plain; charset=utf-8", example = "ready"),
         (status = 503, description = "Not yet (`starting`), or not any more (`draining`)")))]
 pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<String, Problem> {
     readiness(&app)?;
     // It goes on to decide, as its limits say; a balancer that took every server out would help nobody.
-    let away = app.office.get().and_then(|office| office.shared()?.why);
-    Ok(away.map_or_else(|| "ready".to_owned(), |why| format!("ready, without the store: {why}")))
+    let mut words = "ready".to_owned();
+    let Some(office) = app.office.get() else { return Ok(words) };
+    if let Some(why) = office.shared().and_then(|shared| shared.why) {
+        words = format!("{words}, without the store: {why}");
+    }
+    if let Some(sentence) = office.pressure.sentence() {
+        // Anybody may ask. Which limits there are is only for those who may look.
+        let is_for_all = app.keys.is_open();
+        let told = if is_for_all { &sentence.named } else { &sentence.unnamed };
+        words = format!("{words}, but {told}");
+    }
+    Ok(words)
 }
 
 fn readiness(app: &App) -> Result<(), Problem> {

@@ -8,7 +8,7 @@ use prometheus_client::encoding::{
 };
 use prometheus_client::metrics::MetricType;
 
-use super::{Decisions, Scrape, VERDICTS};
+use super::{Decisions, Holding, Scrape, VERDICTS};
 use crate::counters::DoorStats;
 use crate::latency::BOUNDS;
 
@@ -21,6 +21,7 @@ impl Collector for Scrape {
         self.connections(&mut families)?;
         self.durations(&mut families)?;
         self.stores(&mut families)?;
+        self.holdings(&mut families)?;
         self.shared(&mut families)
     }
 }
@@ -157,6 +158,27 @@ impl Scrape {
         families.counters("store_turned_away", help, turned_away)
     }
 
+    fn holdings(&self, families: &mut Families<'_>) -> Result {
+        let holdings = || self.holdings.iter().map(|it| (holder_labels(it), it));
+        let keys = holdings().map(|(labels, it)| (labels, it.keys));
+        let help = "Keys that a limit holds; those of limits that are too many to be named are \
+                    together, with the label others";
+        families.gauges("limit_keys", help, keys)?;
+        let shares = holdings().map(|(labels, it)| (labels, it.share));
+        let help = "Keys that it can hold at least, once memory is full";
+        families.gauges("limit_share_keys", help, shares)?;
+        let evictions = holdings().map(|(labels, it)| (labels, it.refused.evicted));
+        let help =
+            "Keys of it that were forgotten for want of memory, although they owed something";
+        families.counters("limit_evictions", help, evictions)?;
+        let turned_away = holdings().map(|(labels, it)| (labels, it.refused.turned_away));
+        let help = "Asks of it that were denied because nothing could be forgotten for them";
+        families.counters("limit_turned_away", help, turned_away)?;
+        let help = "Limits of which ids were forgotten or denied for want of memory, in the last ten \
+                    seconds";
+        families.gauge("limits_under_pressure", help, &self.memory.shorts)
+    }
+
     /// Nothing, where buckets are shared with nobody.
     fn shared(&self, families: &mut Families<'_>) -> Result {
         let Some(shared) = &self.shared else { return Ok(()) };
@@ -187,6 +209,12 @@ impl Scrape {
     fn by_door(&self, count: fn(&DoorStats) -> u64) -> impl Iterator<Item = (DoorLabel, u64)> {
         self.doors.iter().map(move |(door, counts, _)| ([("door", *door)], count(counts)))
     }
+}
+
+fn holder_labels(holding: &Holding) -> Vec<(&'static str, &str)> {
+    let limit = ("limit", holding.limit.as_deref().unwrap_or_default());
+    let others = holding.limit.is_none().then_some(("others", "true"));
+    [("store", holding.store), limit].into_iter().chain(others).collect()
 }
 
 type DoorLabel = [(&'static str, &'static str); 1];

@@ -6,7 +6,8 @@ mod families;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,16 +18,22 @@ use tollgate::store::Held;
 use crate::counters::DoorStats;
 use crate::latency::Took;
 use crate::office::Office;
+use crate::pressure::{Holder, HolderId, Memory, Refused};
 use crate::seen::{ByDoor, ByLimit, Door, Rulings};
 use crate::stats::{SharedStore, Tries};
 
 /// What the text is, for whoever sends it.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// How much of it decisions by limit may take, so that with every door open all of it stays below
-/// 200 KiB.
-const METRICS_DECISIONS_BYTES_MAX: usize = 160 << 10;
+/// How much of it decisions by limit may take, and what limits hold of memory, so that with every door
+/// open all of it stays below 200 KiB.
+const METRICS_DECISIONS_BYTES_MAX: usize = 128 << 10;
+const METRICS_HOLDERS_BYTES_MAX: usize = 40 << 10;
 /// The longest number there is.
 const COUNT_DIGITS_MAX: usize = 20;
+
+/// What is told of each who holds memory.
+const HOLDER_FAMILIES: [&str; 4] =
+    ["limit_keys", "limit_share_keys", "limit_evictions_total", "limit_turned_away_total"];
 
 const VERDICTS: [&str; 3] = ["allowed", "denied", "shadow"];
 
@@ -44,6 +51,9 @@ struct Told {
     /// How long their lines can become. It only grows, so that what did not fit once never will:
     /// a limit that was among the others stays among them.
     bytes: usize,
+    /// The same of those who hold memory.
+    holders: HashMap<HolderId, Box<str>>,
+    holders_bytes: usize,
 }
 
 /// The counters as they are at one moment.
@@ -53,6 +63,8 @@ pub(crate) struct Scrape {
     decisions: Vec<Decisions>,
     doors: Vec<(&'static str, DoorStats, Took)>,
     stores: [(&'static str, Held); 3],
+    memory: Memory,
+    holdings: Vec<Holding>,
     shared: Option<SharedStore>,
     reloads: Tries,
     saves: Tries,
@@ -73,11 +85,26 @@ struct Decisions {
     rulings: Rulings,
 }
 
+/// What one limit holds of a store, or all others.
+#[derive(Clone, Debug, Default)]
+struct Holding {
+    store: &'static str,
+    /// The name, escaped; none of the others.
+    limit: Option<String>,
+    keys: usize,
+    share: usize,
+    refused: Refused,
+}
+
 impl Metrics {
     /// The text. It is never longer than its bound: what decides how long it becomes are the names
     /// of limits, and those beyond are counted together.
     pub(crate) fn text(&self, mut scrape: Scrape) -> String {
-        scrape.decisions = self.told.lock().decisions(&scrape.by_limit);
+        {
+            let mut told = self.told.lock();
+            scrape.decisions = told.decisions(&scrape.by_limit);
+            scrape.holdings = told.holdings(&scrape.memory);
+        }
         let mut registry = Registry::with_prefix("tollgate");
         registry.register_collector(Box::new(scrape));
         let mut text = String::new();
@@ -99,6 +126,8 @@ impl Scrape {
             decisions: Vec::new(),
             doors: doors.map(|it| (it.door, it.counters.stats(), it.counters.took())).collect(),
             stores: house.stores.held(),
+            memory: office.look_at_memory(),
+            holdings: Vec::new(),
             shared: office.shared(),
             reloads: office.reloads.tries(),
             saves: office.saves.tries(),
@@ -151,6 +180,65 @@ impl Told {
             self.bytes = bytes;
         }
         has_room
+    }
+}
+
+impl Told {
+    /// Those that were refused something are named first.
+    fn holdings(&mut self, memory: &Memory) -> Vec<Holding> {
+        let mut holders: Vec<&Holder> = memory.holders.iter().map(|(holder, _)| holder).collect();
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.refused.sum()));
+        let (mut holdings, mut others) = (Vec::new(), Vec::<Holding>::new());
+        for holder in holders {
+            let limit = self.name_of(holder);
+            let holding = Holding::new(holder, limit);
+            if holding.limit.is_some() {
+                holdings.push(holding);
+            } else if let Some(other) = others.iter_mut().find(|it| it.store == holding.store) {
+                other.add(&holding);
+            } else {
+                others.push(holding);
+            }
+        }
+        holdings.append(&mut others);
+        holdings
+    }
+
+    /// What the lines of a holder call it, if they fit, also when their numbers grow. It keeps that
+    /// name when the files call it something else, as its counters go on.
+    fn name_of(&mut self, holder: &Holder) -> Option<String> {
+        if let Some(name) = self.holders.get(&holder.id()) {
+            return Some(name.to_string());
+        }
+        let mut name = escaped(&holder.name);
+        // Another holder was called that in earlier files.
+        if self.holders.iter().any(|(id, it)| id.0 == holder.store && **it == *name) {
+            let _ = write!(name, " ({})", holder.owner.number());
+        }
+        let line = |family: &str| {
+            let form = "tollgate_{store=\"\",limit=\"\"} \n";
+            form.len() + family.len() + holder.store.len() + name.len() + COUNT_DIGITS_MAX
+        };
+        let bytes = self.holders_bytes + HOLDER_FAMILIES.into_iter().map(line).sum::<usize>();
+        if bytes > METRICS_HOLDERS_BYTES_MAX {
+            return None;
+        }
+        self.holders_bytes = bytes;
+        self.holders.insert(holder.id(), name.clone().into());
+        Some(name)
+    }
+}
+
+impl Holding {
+    fn new(holder: &Holder, limit: Option<String>) -> Self {
+        let Holder { store, keys, share, refused, .. } = *holder;
+        Self { store, limit, keys, share, refused }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.keys += other.keys;
+        self.share += other.share;
+        self.refused.add(other.refused);
     }
 }
 

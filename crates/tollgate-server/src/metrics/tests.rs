@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use tollgate::algorithm::Owner;
 use tollgate::limits::{Limits, NAME_BYTES_MAX, NAMES_MAX, Source};
 use tollgate::{Clock, Limiter, Moment};
 
-use super::{METRICS_DECISIONS_BYTES_MAX, Metrics, Scrape, Told};
+use super::{METRICS_DECISIONS_BYTES_MAX, METRICS_HOLDERS_BYTES_MAX, Metrics, Scrape, Told};
+use crate::pressure::{Holder, Memory, Refused};
 use crate::seen::{ByDoor, ByLimit, Door, Rulings};
 use crate::server::Server;
 use crate::settings::Settings;
@@ -99,6 +101,50 @@ fn long_names() -> impl Iterator<Item = String> {
     (0..NAMES_MAX).map(|number| format!("{number:0>NAME_BYTES_MAX$}"))
 }
 
+/// A limit that holds more than anybody can, and lost as much.
+fn holder(number: u32, name: String) -> Holder {
+    let most = u64::MAX / NAMES_MAX as u64;
+    let refused = Refused { evicted: most, turned_away: most };
+    // All of them together fit in a gauge, which has a sign.
+    let keys = usize::try_from(most / 4).unwrap();
+    let owner = Owner::new(number);
+    Holder {
+        store: "limits",
+        owner,
+        name,
+        on_full: None,
+        keys,
+        share: keys,
+        refused,
+        tokens_forgiven: 0,
+    }
+}
+
+#[test]
+fn limits_that_are_too_many_to_be_named_hold_their_keys_together_and_keep_their_names() {
+    let mut told = Told::default();
+    let memory = |refused: u64| {
+        let holders = long_names().zip(0..).map(|(name, number)| {
+            // Another one is the most refused every time.
+            let evicted = if u64::from(number) == refused { 9 } else { 1 };
+            let refused = Refused { evicted, turned_away: 0 };
+            (Holder { keys: 2, refused, ..holder(number, name) }, true)
+        });
+        Memory { holders: holders.collect(), shorts: NAMES_MAX, sentence: None }
+    };
+    let mut names = |refused: u64| {
+        let all = told.holdings(&memory(refused));
+        assert_eq!(all.iter().map(|it| it.keys).sum::<usize>(), 2 * NAMES_MAX);
+        assert_eq!(all.last().map(|it| it.limit.is_none()), Some(true));
+        let mut names: Vec<_> = all.into_iter().filter_map(|it| it.limit).collect();
+        names.sort();
+        names
+    };
+    let first = names(NAMES_MAX as u64 - 1);
+    assert!(first.len() > 30 && first.last().unwrap().ends_with("65535"), "{first:?}");
+    assert_eq!(names(NAMES_MAX as u64 - 2), first);
+}
+
 fn decisions(samples: &BTreeMap<String, f64>) -> f64 {
     let decisions = samples.iter().filter(|(name, _)| name.starts_with("tollgate_decisions_total"));
     decisions.map(|(_, value)| value).sum()
@@ -114,9 +160,19 @@ fn the_longest_text_stays_within_its_bound() {
     took.buckets.fill(u64::MAX / 32);
     took.nanos = u64::MAX;
     scrape.doors = Door::ALL.map(|door| (door.name(), counts, took)).to_vec();
+    scrape.memory.holders =
+        long_names().zip(0..).map(|(name, it)| (holder(it, name), true)).collect();
     let text = Metrics::default().text(scrape);
     assert!(text.len() <= METRICS_BYTES_MAX, "{}", text.len());
-    assert!(text.len() > METRICS_DECISIONS_BYTES_MAX, "{}", text.len());
+    // Numbers are shorter than the longest there is, and so are the lines.
+    let lines = |start: &str| -> usize {
+        text.lines().filter(|line| line.starts_with(start)).map(|line| line.len() + 1).sum()
+    };
+    let (decisions, holders) = (lines("tollgate_decisions"), lines("tollgate_limit"));
+    assert!(
+        (METRICS_DECISIONS_BYTES_MAX * 9 / 10..METRICS_DECISIONS_BYTES_MAX).contains(&decisions)
+    );
+    assert!((METRICS_HOLDERS_BYTES_MAX * 9 / 10..METRICS_HOLDERS_BYTES_MAX).contains(&holders));
     parsed(&text);
 }
 

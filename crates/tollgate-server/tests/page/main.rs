@@ -5,6 +5,7 @@
 mod crowd;
 mod driver;
 mod live;
+mod memory;
 mod overrides;
 mod phone;
 mod picture;

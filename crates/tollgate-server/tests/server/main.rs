@@ -19,6 +19,7 @@ mod http_short;
 mod http_tls;
 mod overrides;
 mod polling;
+mod pressure;
 mod reload;
 mod resp;
 mod segments;

@@ -28,6 +28,16 @@ const STORES = [
   { label: "Turned away", number: true, text: ([, store]) => count(store.turned_away) },
 ];
 
+const MEMORY = [
+  { label: "Limit", text: ({ holder }) => holder.limit },
+  { label: "Store", text: ({ store }) => store },
+  { label: "Keys of its share", fill: (cell, { holder }) => fillShare(cell, holder) },
+  { label: "Evicted", number: true, text: ({ holder }) => count(holder.evicted) },
+  { label: "Turned away", number: true, text: ({ holder }) => count(holder.turned_away) },
+];
+/** So many limits are shown with what they hold of memory; the server tells who is short of it first. */
+const HOLDERS_MAX = 20;
+
 /** Beyond this part of its memory a store soon has to forget. */
 const NEARLY_FULL = 0.9;
 
@@ -37,6 +47,7 @@ export class Health {
   constructor() {
     this.doors = new Table(byId("doors"), "Doors", DOORS);
     this.stores = new Table(byId("stores"), "Stores", STORES);
+    this.memory = new Table(byId("memory"), "Memory by limit", MEMORY);
   }
 
   show(stats) {
@@ -46,6 +57,10 @@ export class Health {
     this.doors.show(doors, ([name]) => name, (row, [name]) => (row.dataset.door = name));
     const stores = Object.entries(stats.stores ?? {});
     this.stores.show(stores, ([name]) => name, (row, [name]) => (row.dataset.store = name));
+    this.#showMemory(stores);
+    const pressure = byId("pressure");
+    pressure.hidden = !stats.pressure;
+    setText(pressure, stats.pressure ? warning(stats.pressure) : "");
     setText(byId("health-note"), standing(stats));
     this.#before = stats;
     showConfigured(stats);
@@ -56,12 +71,35 @@ export class Health {
     this.#before = null;
   }
 
+  #showMemory(stores) {
+    const all = stores.flatMap(([store, { by_limit: holders = [] }]) => {
+      return holders.map((holder) => ({ store, holder }));
+    });
+    all.sort((a, b) => order(b.holder) - order(a.holder));
+    const shown = all.slice(0, HOLDERS_MAX);
+    this.memory.say(all.length > shown.length ? `${shown.length} of ${count(all.length)}` : "");
+    this.memory.show(shown, ({ store, holder }) => `${store} ${holder.limit}`, (row, { store, holder }) => {
+      row.dataset.store = store;
+      row.dataset.limit = holder.limit;
+    });
+  }
+
   #rate(name, door, at) {
     const before = this.#before?.doors?.[name];
     const secs = at - (this.#before?.at ?? at);
     if (!before || secs <= 0 || door.requests < before.requests) return NaN;
     return (door.requests - before.requests) / secs;
   }
+}
+
+/** Who is short of memory first, then who holds most. */
+function order({ under_pressure: isShort, keys = 0 }) {
+  return keys + (isShort ? Number.MAX_SAFE_INTEGER / 2 : 0);
+}
+
+/** The server's sentence, as one begins. */
+function warning(sentence) {
+  return `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`;
 }
 
 /** How it goes with the store that is shared with other servers. */
@@ -104,6 +142,24 @@ function fillMeter(cell, name, { bytes: used, bytes_max: max }) {
   const text = `${bytes(used)} of ${bytes(max)}`;
   setAttribute(meter, "aria-valuetext", text);
   setText(words, `${text} (${Math.round(100 * part)} %)`);
+}
+
+function fillShare(cell, { limit, keys = 0, share = 0, under_pressure: isShort }) {
+  if (!cell.firstChild) {
+    const bar = el("div", { class: "meter", role: "meter", "aria-label": `Keys of ${limit}` });
+    bar.append(el("div", { class: "fill" }));
+    cell.append(bar, el("span", { class: "hint" }));
+  }
+  const [meter, words] = cell.children;
+  const part = share > 0 ? Math.min(1, keys / share) : 0;
+  setAttribute(meter, "aria-valuemin", 0);
+  setAttribute(meter, "aria-valuemax", Math.max(share, keys));
+  setAttribute(meter, "aria-valuenow", keys);
+  setAttribute(meter, "data-full", Boolean(isShort));
+  meter.firstChild.style.width = `${100 * part}%`;
+  const text = `${count(keys)} of ${count(share)}${isShort ? ", short of memory" : ""}`;
+  setAttribute(meter, "aria-valuetext", text);
+  setText(words, text);
 }
 
 function showConfigured({ configured = {}, version, uptime_secs: uptime }) {

@@ -13,6 +13,7 @@
 //   #remove-dialog, #remove-form (why), #remove-confirm
 //   [data-error-for=FIELD] in a form is where a problem with that field is told, "" for the form
 //   #doors tbody tr[data-door], #stores tbody tr[data-store], #limits tbody tr[data-limit]
+//   #memory tbody tr[data-store][data-limit], #pressure (hidden unless memory is short)
 //   #configured-facts, #health-note
 
 import { Charts } from "./charts.js";

@@ -384,12 +384,11 @@ impl Algorithm for Gcra {
     #[inline]
     fn standing(book: &Book, cell: &BucketCell, now: Moment) -> Option<Standing> {
         let carried;
-        let rule = match book.entries.get(cell.rule().0 as usize) {
-            Some(entry) => &entry.rule,
-            None => {
-                carried = book.carried.rule(cell.rule())?;
-                &carried
-            }
+        let rule = if let Some(entry) = book.entries.get(cell.rule().0 as usize) {
+            &entry.rule
+        } else {
+            carried = book.carried.rule(cell.rule())?;
+            &carried
         };
         let rank = gcra::missing_part(rule, cell.tat(), now)?;
         Some(Standing { rank, is_protected: cell.flags() != 0 })

@@ -1,36 +1,27 @@
-//! A decision as programs read it.
+//! A decision as programs read it: in the words of the HTTP door.
 
 use serde::Serialize;
 use tollgate::Decision;
+use tollgate::limiter::Account;
+use tollgate_server::json::{LimitBody, StateBody};
 
-/// One line of JSON; the order of the fields is the order of the keys. Times are whole
-/// nanoseconds and may be larger than 64 bits.
+/// One line of JSON; the order of the fields is the order of the keys.
 #[derive(Debug, Serialize)]
-pub(crate) struct Answer<'a> {
-    allowed: bool,
-    remaining: u64,
-    retry_in: u128,
-    reset_in: u128,
-    limit: &'a str,
-    id: &'a str,
-    bucket: &'a str,
-    /// Only where it is so: a limit that is in shadow lets pass what it would have denied.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    shadow: bool,
+pub(crate) struct Answer {
+    #[serde(flatten)]
+    state: StateBody,
+    limit: LimitBody,
+    /// The id in its one spelling.
+    id: String,
+    bucket: String,
 }
 
-impl<'a> Answer<'a> {
-    /// What was decided, for an id as it was given, over the bucket it is counted in.
-    pub(crate) fn new(decision: &Decision, limit: &'a str, id: &'a str, bucket: &'a str) -> Self {
-        Self {
-            allowed: decision.allowed,
-            remaining: decision.remaining,
-            retry_in: decision.retry_in.get(),
-            reset_in: decision.reset_in.get(),
-            limit,
-            id,
-            bucket,
-            shadow: decision.shadow,
-        }
+impl Answer {
+    /// What was decided, of a limit and for whom.
+    pub(crate) fn new(decision: &Decision, limit: &str, of: Account) -> Self {
+        let Account { terms, shadow, id, prefix } = of;
+        let bucket = format!("{prefix}:{id}");
+        let limit = LimitBody::new(limit, &terms, shadow);
+        Self { state: StateBody::new(decision), limit, id, bucket }
     }
 }

@@ -15,6 +15,7 @@ use crate::check::{self, Check};
 use crate::client::{self, Client, Source};
 use crate::error::Error;
 use crate::files::Files;
+use crate::output;
 use crate::overrides::args::OVERRIDE_HELP;
 use crate::overrides::{self, Override};
 use crate::replay::args::{REPLAY_HELP, RawReplay};
@@ -107,8 +108,8 @@ EXAMPLES
       what a reload would change, and for whom
   tollgate check --limits new.yaml --overrides new-o.yaml --against limits.yaml \\
     --against-overrides overrides.yaml
-  tollgate check --limits limits.yaml --format json
-      one object: `limits`, `overrides`, `hints` and `changes`; or `faults`
+  tollgate check limits.yaml --format json
+      one object: `limits` as in `/v1/limits`, `overrides`, `hints` and `changes`; or `faults`
 
 EXIT CODES
   0  the files are good
@@ -205,13 +206,20 @@ pub(crate) struct RawFiles {
     overrides: Option<PathBuf>,
 }
 
+/// What stands for the limits file of `check`, with or without a flag.
+const LIMITS: &str = "limits_file";
+
 #[derive(Debug, Args)]
 struct RawCheck {
+    /// The limits file, as with --limits
+    #[arg(value_name = "LIMITS", group = LIMITS)]
+    file: Option<PathBuf>,
     /// The file that says what each limit allows
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["buckets", "rules"])]
+    #[arg(long, value_name = "FILE", group = LIMITS)]
+    #[arg(required_unless_present_any = ["file", "buckets", "rules"])]
     limits: Option<PathBuf>,
     /// The file that says what it allows to some
-    #[arg(long, value_name = "FILE", requires = "limits")]
+    #[arg(long, value_name = "FILE", requires = LIMITS)]
     overrides: Option<PathBuf>,
     /// A buckets file of the token-bucket server
     #[arg(long, value_name = "FILE")]
@@ -220,7 +228,7 @@ struct RawCheck {
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// Say what would change if these limits were the ones in force
-    #[arg(long, value_name = "OLD_LIMITS", requires = "limits")]
+    #[arg(long, value_name = "OLD_LIMITS", requires = LIMITS)]
     against: Option<PathBuf>,
     /// The overrides in force [default: those of --overrides]
     #[arg(long, value_name = "OLD_OVERRIDES", requires = "against")]
@@ -266,8 +274,18 @@ impl Command {
         Raw::try_parse().map(|raw| raw.command.into())
     }
 
-    /// Does it, and says how the process ends.
-    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+    /// Does it, and says how the process ends. What goes wrong is told in words, and to a program
+    /// that reads JSON as JSON too.
+    pub(crate) fn run(self) -> ExitCode {
+        self.try_run().unwrap_or_else(|error| {
+            if output::is_for_programs() {
+                output::print_error(&error.with_causes(), error.exit());
+            }
+            error.report()
+        })
+    }
+
+    fn try_run(self) -> Result<ExitCode, Error> {
         let exit = match self {
             Self::Serve(arguments) => serve::serve(&arguments),
             Self::Config => serve::config(),
@@ -323,7 +341,7 @@ impl From<RawCheck> for Check {
         let against = raw.against.map(|limits| Files { limits, overrides });
         let overrides = raw.overrides;
         Self {
-            files: raw.limits.map(|limits| Files { limits, overrides }),
+            files: raw.limits.or(raw.file).map(|limits| Files { limits, overrides }),
             buckets: raw.buckets,
             rules: raw.rules,
             against,

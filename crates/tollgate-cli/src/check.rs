@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tollgate::Limits;
 use tollgate::algorithm::{OnFull, Share};
 use tollgate::limits::{Change, Fault, Faults, NamedLimit, changes};
 use tollgate::store::shared::OnFailure;
+use tollgate::{Limits, Nanos};
 use tollgate_protocol::udp::Rules;
 use tollgate_server::Text;
+use tollgate_server::json::ListedLimit;
+use tollgate_server::overrides::Seconds;
 
 use crate::args::Format;
 use crate::error::{Error, Exit};
@@ -183,41 +185,31 @@ fn count(number: usize, noun: &str) -> String {
 
 #[derive(Serialize)]
 struct JsonSummary<'a> {
-    limits: Vec<JsonLimit<'a>>,
+    limits: Vec<JsonLimit>,
     overrides: usize,
     hints: Vec<JsonHint<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<Vec<JsonChange<'a>>>,
 }
 
+/// A limit as `/v1/limits` tells it, with what matters where buckets are shared.
 #[derive(Serialize)]
-struct JsonLimit<'a> {
-    name: &'a str,
-    number: Option<u32>,
-    id: &'static str,
-    /// What everybody is allowed, as people say it.
-    limit: Option<String>,
-    burst: Option<u64>,
-    count: Option<u64>,
-    period: Option<u128>,
-    /// How many ordinary shares of a full memory it has, and what it does with new ids beyond them.
-    share: f64,
-    on_full: String,
-    overrides: usize,
-    /// Only where it is so: it denies nobody.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    shadow: bool,
+struct JsonLimit {
+    #[serde(flatten)]
+    listed: ListedLimit,
     /// Only where it is not what it is if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     on_store_failure: Option<String>,
-    /// How many tokens a server takes in advance at most, and for how many nanoseconds.
+    /// How many tokens a server takes in advance at most, and for how long.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<JsonLease>,
 }
 
 #[derive(Serialize)]
 struct JsonLease {
-    nanos: u128,
+    /// In seconds.
+    length: Seconds,
+    length_ns: u128,
     tokens: u64,
 }
 
@@ -248,7 +240,7 @@ impl<'a> JsonSummary<'a> {
             change: change.effect.to_string(),
         };
         Self {
-            limits: limits.iter().map(JsonLimit::new).collect(),
+            limits: limits.iter().map(JsonLimit::from).collect(),
             overrides: overrides(limits),
             hints: limits.hints().iter().map(hint).collect(),
             changes: changes.map(|changes| changes.iter().map(change).collect()),
@@ -256,26 +248,17 @@ impl<'a> JsonSummary<'a> {
     }
 }
 
-impl<'a> JsonLimit<'a> {
-    fn new(named: &'a NamedLimit) -> Self {
-        let limit = named.default().map(|default| default.limit);
+impl From<&NamedLimit> for JsonLimit {
+    fn from(named: &NamedLimit) -> Self {
+        let lease = |length: Nanos| JsonLease {
+            length: Seconds(length),
+            length_ns: length.get(),
+            tokens: leased(named),
+        };
         Self {
-            name: named.name(),
-            number: named.number(),
-            id: named.id_format().name(),
-            limit: limit.map(|limit| limit.to_string()),
-            burst: limit.map(|limit| limit.burst()),
-            count: limit.map(|limit| limit.count()),
-            period: limit.map(|limit| limit.period().get()),
-            share: named.share().weight(),
-            on_full: named.share().on_full().to_string(),
-            overrides: named.overrides().len(),
-            shadow: named.is_shadow(),
+            listed: ListedLimit::from(named),
             on_store_failure: on_failure(named).map(|what| what.to_string()),
-            lease: named
-                .sharing()
-                .lease
-                .map(|lease| JsonLease { nanos: lease.get(), tokens: leased(named) }),
+            lease: named.sharing().lease.map(lease),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Counters of a server, as people are shown them.
 
-use tollgate::Nanos;
+use tollgate::{Brief, Nanos};
 use tollgate_server::stats::{BusyOf, Rulings};
 
 /// What limits are called that are shown together.
@@ -18,8 +18,18 @@ pub(crate) fn count(busy: &BusyOf) -> String {
 pub(crate) fn time(micros: u64, requests: u64) -> String {
     match requests {
         0 => "-".to_owned(),
-        _ => Nanos::new(u128::from(micros) * 1_000).to_string(),
+        _ => Nanos::new(u128::from(micros) * 1_000).brief().to_string(),
     }
+}
+
+/// How long something lasts already: in whole minutes from an hour on, and in whole hours from a day.
+pub(crate) fn so_far(secs: u64) -> Brief {
+    let step = match secs {
+        86_400.. => 3_600,
+        3_600.. => 60,
+        _ => 1,
+    };
+    Nanos::from_secs(secs / step * step).brief()
 }
 
 /// How often a limit was asked.

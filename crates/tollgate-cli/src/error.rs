@@ -95,7 +95,7 @@ impl From<ReadError> for Error {
 }
 
 impl Error {
-    /// Tells it to whoever is there, and what the process returns then.
+    /// Tells it to whoever is there, and says what the process returns then.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             // Each begins with where it is, so that an editor can go there.
@@ -104,13 +104,18 @@ impl Error {
             | Self::Bench(BenchError::Faults(faults)) => tell(faults, false),
             other => say(format_args!("error: {}", other.with_causes())),
         }
+        self.exit().into()
+    }
+
+    /// What the process returns then.
+    pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Client(failure) => failure.exit().into(),
-            Self::Bench(error) => error.exit().into(),
-            Self::Http(error) => error.exit().into(),
-            Self::Move(error) if error.is_unreachable() => Exit::Unreachable.into(),
-            Self::Stats(StatsError::Unreachable { .. }) => Exit::Unreachable.into(),
-            _ => Exit::Mistake.into(),
+            Self::Client(failure) => failure.exit(),
+            Self::Bench(error) => error.exit(),
+            Self::Http(error) => error.exit(),
+            Self::Move(error) if error.is_unreachable() => Exit::Unreachable,
+            Self::Stats(StatsError::Unreachable { .. }) => Exit::Unreachable,
+            _ => Exit::Mistake,
         }
     }
 

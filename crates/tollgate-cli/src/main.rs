@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match args::Command::parse() {
-        Ok(command) => command.run().unwrap_or_else(|error| error.report()),
+        Ok(command) => command.run(),
         Err(usage) => output::print_usage(&usage),
     }
 }

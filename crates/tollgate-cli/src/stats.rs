@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 
-use tollgate::Nanos;
 use tollgate_server::read_stats;
 use tollgate_server::settings::ControlSetting;
 use tollgate_server::stats::{BusyOf, DoorStats, Latency, LimitMemory, Rulings, Stats, Store};
@@ -10,7 +9,7 @@ use tollgate_server::stats::{BusyOf, DoorStats, Latency, LimitMemory, Rulings, S
 use crate::args::Format;
 use crate::client::Source;
 use crate::client::http::HttpClient;
-use crate::counted::{OTHERS, asked, count, sum, time};
+use crate::counted::{OTHERS, asked, count, so_far, sum, time};
 use crate::error::{Error, Exit};
 use crate::output::Output;
 use crate::table::{shown, table};
@@ -37,7 +36,7 @@ pub(crate) fn run(source: &Source, format: Format) -> Result<Exit, Error> {
 }
 
 fn print(stats: &Stats, output: &mut Output) -> Result<(), Error> {
-    let uptime = Nanos::from_secs(stats.uptime_secs);
+    let uptime = so_far(stats.uptime_secs);
     output.line(format_args!("tollgate {}, running for {uptime}", shown(&stats.version)))?;
     output.line("")?;
     print_doors(stats, output)?;
@@ -115,7 +114,7 @@ fn print_shared(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     match (&shared.why, shared.down_secs) {
         (Some(why), Some(secs)) => output.line(format_args!(
             "shared store {address}: away for {}: {}",
-            Nanos::from_secs(secs),
+            so_far(secs),
             shown(why)
         ))?,
         _ => output.line(format_args!("shared store {address}: up"))?,

@@ -53,6 +53,11 @@ pub mod stats;
 mod transport;
 mod worker;
 
+/// What is told of decisions and limits as JSON, over HTTP and on a command line: one vocabulary.
+pub mod json {
+    pub use crate::http::{ExplanationBody, LimitBody, ListedLimit, StateBody};
+}
+
 pub use control::{StatsError, read_stats};
 pub use files::{LoadError, ReadError, STARTER_LIMITS, Text, with_starter_buckets};
 pub use house::ReloadError;

@@ -85,7 +85,7 @@ pub enum Body {
 pub enum BodyUnit {
     /// Seconds, maybe with a fraction.
     Seconds,
-    /// Whole milliseconds.
+    /// Milliseconds, maybe with a fraction.
     Milliseconds,
 }
 

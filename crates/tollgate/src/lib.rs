@@ -63,7 +63,7 @@ pub use limiter::{
     Witness,
 };
 pub use limits::Limits;
-pub use time::{Clock, Moment, Nanos};
+pub use time::{Brief, Clock, Moment, Nanos};
 
 /// The pages of the `docs` folder, whose examples are tests.
 ///

@@ -127,6 +127,59 @@ impl fmt::Display for Nanos {
     }
 }
 
+/// A length of time as people read it: two units at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Brief(Nanos);
+
+impl Nanos {
+    /// The length with two units at most, and tenths of a second or less, for people. It is rounded
+    /// up, as every wait is: who comes back then is not too early.
+    ///
+    /// ```
+    /// use tollgate::Nanos;
+    ///
+    /// assert_eq!(Nanos::new(299_812_345_678).brief().to_string(), "4m59.9s");
+    /// assert_eq!(Nanos::new(299_999_999_999).brief().to_string(), "5m");
+    /// assert_eq!(Nanos::new(1_234_567).brief().to_string(), "1.3ms");
+    /// ```
+    pub const fn brief(self) -> Brief {
+        Brief(self)
+    }
+}
+
+impl fmt::Display for Brief {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DAY: u128 = 24 * HOUR;
+        const HOUR: u128 = 60 * MINUTE;
+        const MINUTE: u128 = 60 * SECOND;
+        const SECOND: u128 = 1_000_000_000;
+        let nanos = self.0.get();
+        let step = match nanos {
+            DAY.. => HOUR,
+            HOUR.. => MINUTE,
+            SECOND.. => SECOND / 10,
+            1_000_000.. => 100_000,
+            1_000.. => 100,
+            _ => 1,
+        };
+        // What is rounded up may be a larger unit, which is then written as one.
+        let rounded = nanos.div_ceil(step).saturating_mul(step);
+        let (size, unit) = match rounded {
+            SECOND.. => (SECOND, "s"),
+            1_000_000.. => (1_000_000, "ms"),
+            _ => (1_000, "us"),
+        };
+        let tenth = rounded % size * 10 / size;
+        if tenth == 0 || rounded < 1_000 {
+            return Nanos::new(rounded).fmt(f);
+        }
+        if rounded >= MINUTE {
+            write!(f, "{}m", rounded / MINUTE)?;
+        }
+        write!(f, "{}.{tenth}{unit}", rounded % MINUTE / size)
+    }
+}
+
 /// Tells the time without ever stepping: the wall clock at the start, plus what has passed since
 /// by a clock that only runs forward.
 ///

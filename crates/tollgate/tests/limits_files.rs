@@ -142,7 +142,7 @@ fn a_name_that_is_nearly_a_known_one_is_hinted_at() {
 }
 
 fn hints(defaults: &str, overrides: &str) -> Vec<String> {
-    let limits = parse(defaults, Some(overrides)).expect("right files");
+    let limits = parse(defaults, Some(overrides)).unwrap_or_else(|faults| panic!("{faults}"));
     limits.hints().iter().map(ToString::to_string).collect()
 }
 

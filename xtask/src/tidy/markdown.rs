@@ -8,6 +8,9 @@ use super::Violation;
 use super::tree::Tree;
 
 const MAP: &str = "ARCHITECTURE.md";
+const UNTIL: &str = "until";
+/// Examples are copied for many years.
+const UNTIL_YEAR_MIN: u32 = 2040;
 
 /// Relative links that lead to nothing.
 pub(super) fn links(path: &str, text: &str, tree: &Tree) -> Vec<Violation> {
@@ -43,6 +46,30 @@ pub(super) fn commands(path: &str, text: &str, subcommands: &[String]) -> Vec<Vi
         }
     }
     violations
+}
+
+/// Times until which something in an example lasts that will soon be over: whoever copies it is then
+/// refused, and nobody reads the page again because of that.
+pub(super) fn untils(path: &str, text: &str) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        for (start, word) in line.match_indices(UNTIL) {
+            let rest =
+                line[start + word.len()..].trim_start_matches(['"', '\'', ':', '=', ' ', '`']);
+            if year(rest).is_some_and(|year| year < UNTIL_YEAR_MIN) {
+                let what =
+                    format!("it lasts until a day that comes soon: {UNTIL_YEAR_MIN} or later");
+                violations.push(Violation::new(path, index + 1, what));
+            }
+        }
+    }
+    violations
+}
+
+/// The year of a date such as `2040-12-01`.
+fn year(text: &str) -> Option<u32> {
+    let (year, rest) = text.split_at_checked(4)?;
+    if rest.starts_with('-') { year.parse().ok() } else { None }
 }
 
 /// Crates that the map does not mention.

@@ -62,6 +62,9 @@ pub(crate) fn run() -> Result<(), Error> {
     }
 }
 
+/// What has examples that people copy.
+const EXAMPLES: [&str; 4] = ["md", "yaml", "html", "js"];
+
 fn check(
     tree: &Tree,
     policy: &Policy,
@@ -78,6 +81,9 @@ fn check(
         if has_extension(path, "md") {
             violations.extend(markdown::links(path, text, tree));
             violations.extend(markdown::commands(path, text, subcommands));
+        }
+        if EXAMPLES.iter().any(|extension| has_extension(path, extension)) {
+            violations.extend(markdown::untils(path, text));
         }
     }
     violations.extend(markdown::crates_are_mentioned(tree));

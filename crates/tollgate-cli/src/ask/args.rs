@@ -74,6 +74,7 @@ pub(crate) struct RawAsk {
     id: String,
     /// How many tokens each ask takes
     #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = parse_cost, allow_negative_numbers = true)]
     cost: u64,
     /// How many times to ask
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -85,6 +86,15 @@ pub(crate) struct RawAsk {
     /// How to print the answers
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+fn parse_cost(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| match text.strip_prefix('-') {
+        Some(tokens) if tokens.parse::<u64>().is_ok() => {
+            format!("it cannot be below 0: `--refund --cost {tokens}` gives tokens back")
+        }
+        _ => "it is a whole number of tokens, such as 1".to_owned(),
+    })
 }
 
 #[derive(Debug, Args)]

@@ -1,8 +1,9 @@
 //! `tollgate ask offline`: trying limits by hand, in virtual time.
 
 use serde::Serialize;
-use tollgate::limiter::Explanation;
+use tollgate::limiter::{Account, Explanation};
 use tollgate::{Decision, Limiter, Mistake, Moment, Nanos};
+use tollgate_server::json::ExplanationBody;
 
 use super::page::{Page, Words};
 use crate::answer::Answer;
@@ -36,14 +37,14 @@ pub(crate) fn run(ask: &Offline) -> Result<Exit, Error> {
     let limiter = Limiter::new(limits).map_err(Error::Memory)?;
     let mut output = Output::new();
     // A mistake is told before anything else is.
-    let bucket = limiter.bucket_key(&ask.limit, &ask.id)?;
+    let account = limiter.account(&ask.limit, &ask.id)?;
     let _ = limiter.check(&ask.limit, &ask.id, ask.cost, Moment::EPOCH)?;
     if ask.files.is_none() {
         say("note: no --limits given: these are the starter limits that come with the program");
     }
     let last = match ask.format {
         Format::Text => ask.print(&limiter, &mut output)?,
-        Format::Json => ask.print_json(&limiter, &bucket, &mut output)?,
+        Format::Json => ask.print_json(&limiter, &account, &mut output)?,
     };
     output.finish()?;
     Ok(if last.allowed { Exit::Allowed } else { Exit::Denied })
@@ -92,16 +93,17 @@ impl Offline {
     fn print_json(
         &self,
         limiter: &Limiter,
-        bucket: &str,
+        account: &Account,
         output: &mut Output,
     ) -> Result<Decision, Error> {
         let (mut last, mut at) = (Decision::default(), Moment::EPOCH);
         for (_, now) in self.moments() {
             (last, at) = (self.spend(limiter, now)?, now);
-            output.json(&Answer::new(&last, &self.limit, &self.id, bucket))?;
+            output.json(&Answer::new(&last, &self.limit, account.clone()))?;
         }
         if self.explain {
-            output.json(&JsonExplanation::new(&self.explanation(limiter, at)?))?;
+            let explanation = ExplanationBody::new(self.explanation(limiter, at)?, None);
+            output.json(&Explained { explanation })?;
         }
         Ok(last)
     }
@@ -111,42 +113,8 @@ impl Offline {
     }
 }
 
-/// [`Explanation`], for programs.
+/// What an explanation is called, as one of several lines.
 #[derive(Serialize)]
-struct JsonExplanation<'a> {
-    explanation: JsonReason<'a>,
-}
-
-#[derive(Serialize)]
-struct JsonReason<'a> {
-    limit: &'a str,
-    id: &'a str,
-    bucket: &'a str,
-    terms: String,
-    is_override: bool,
-    origin: Option<String>,
-    comment: Option<&'a str>,
-    default: Option<String>,
-    default_origin: Option<String>,
-    /// All of it, as people read it.
-    text: String,
-}
-
-impl<'a> JsonExplanation<'a> {
-    fn new(from: &'a Explanation) -> Self {
-        let default = from.default.as_ref();
-        let explanation = JsonReason {
-            limit: &from.limit,
-            id: &from.id,
-            bucket: &from.bucket,
-            terms: from.terms.to_string(),
-            is_override: from.is_override,
-            origin: from.origin.as_ref().map(ToString::to_string),
-            comment: from.comment.as_deref(),
-            default: default.map(|(limit, _)| limit.to_string()),
-            default_origin: default.map(|(_, origin)| origin.to_string()),
-            text: from.to_string(),
-        };
-        Self { explanation }
-    }
+struct Explained {
+    explanation: ExplanationBody,
 }

@@ -122,15 +122,13 @@ impl<'a> Page<'a> {
         let at = at.map_or_else(String::new, |at| format!("at {:<8}  ", at.to_string()));
         let [yes, no] = self.words.both();
         let word = if allowed { yes } else { no };
+        let (retry_in, full_in) = (retry_in.brief(), reset_in.brief());
         let line = format!("{number:>width$}  {at}{word:<7}  ");
         if !allowed && self.words == Words::Verdict {
             return format!("{line}try again in {retry_in}");
         }
-        let full = if reset_in.is_zero() {
-            "full".to_owned()
-        } else {
-            format!("full again in {reset_in}")
-        };
+        let full =
+            if reset_in.is_zero() { "full".to_owned() } else { format!("full again in {full_in}") };
         let note = if shadow { "; denied if it were not for the shadow" } else { "" };
         format!("{line}{remaining} left, {full}{note}")
     }

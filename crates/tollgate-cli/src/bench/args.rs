@@ -49,7 +49,7 @@ OUTPUT
 A second table leaves that out, for buckets that were full:
   fill     the tokens at the start; NAME=RATE/FILL says how many, else it is the rate, rounded up
   refill   granted - fill: what came back meanwhile
-  exact    the whole tokens that come back in that time
+  exact    the whole tokens that come back in that time, as far as they were asked for
   dev %    how far the refill is from that, if any comes back
 
 EXAMPLES

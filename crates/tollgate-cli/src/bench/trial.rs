@@ -43,6 +43,8 @@ struct Tried<'a> {
     goal: &'a Goal,
     /// How long it took, in seconds.
     time: f64,
+    /// How often it was asked for a token, and how often there was one.
+    asked: u64,
     granted: u64,
 }
 
@@ -116,7 +118,7 @@ impl Trial {
         });
         let time = Duration::from(clock.now().since(start)).as_secs_f64();
         bar.finish_and_clear();
-        Ok(Tried { goal, time, granted: granted? })
+        Ok(Tried { goal, time, asked: self.threads * self.requests, granted: granted? })
     }
 
     /// How many tokens one thread was granted.
@@ -172,19 +174,21 @@ fn progress(goal: &Goal, requests: u64) -> ProgressBar {
 
 impl Tried<'_> {
     fn in_the_document(&self) -> String {
-        let Self { goal, time, granted } = *self;
+        let Self { goal, time, granted, .. } = *self;
         Row { name: goal.name.as_str(), time, granted, goal: goal.rate }.line(WIDTH)
     }
 
-    /// What came back while it ran, against the whole tokens that come back in such a time.
+    /// What came back while it ran, against the whole tokens that come back in such a time. Of both,
+    /// only what was asked for: a bucket that was not emptied says nothing about its rate.
     fn without_fill(&self) -> String {
-        let Self { goal, time, granted } = self;
-        let refill = as_f64(*granted) - as_f64(goal.fill);
-        let exact = (goal.rate * time).floor();
+        let Self { goal, time, asked, granted } = self;
+        let fill = goal.fill.min(*asked);
+        let refill = as_f64(*granted) - as_f64(fill);
+        let exact = (goal.rate * time).floor().min(as_f64(*asked - fill));
         let cells = [
             goal.name.as_str().to_owned(),
             granted.to_string(),
-            goal.fill.to_string(),
+            fill.to_string(),
             refill.to_string(),
             exact.to_string(),
             deviation(refill, exact),
@@ -225,8 +229,16 @@ mod tests {
     #[test]
     fn a_row_without_the_fill_has_what_came_back_and_what_should_have() {
         let goal = Goal { name: Name::parse("a").unwrap(), rate: 0.5, fill: 20 };
-        let row = |time, granted| Tried { goal: &goal, time, granted }.without_fill();
+        let row = |time, granted| Tried { goal: &goal, time, asked: 600, granted }.without_fill();
         assert!(row(1.0, 20).ends_with("|          0 |          0 |          - |"));
         assert!(row(10.0, 26).ends_with("|          6 |          5 |      20.00 |"));
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_judged() {
+        let goal = Goal { name: Name::parse("c").unwrap(), rate: 500.0, fill: 500 };
+        let row = |asked| Tried { goal: &goal, time: 0.33, asked, granted: asked }.without_fill();
+        assert!(row(600).ends_with("|        500 |        100 |        100 |       0.00 |"));
+        assert!(row(200).ends_with("|        200 |          0 |          0 |          - |"));
     }
 }

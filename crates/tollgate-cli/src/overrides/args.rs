@@ -78,7 +78,7 @@ pub(crate) struct Add {
     /// Why, for whoever reads it later
     #[arg(long, value_name = "TEXT")]
     pub(super) why: String,
-    /// When it ends: 2h from now, or 2026-12-01T00:00:00Z [default: never]
+    /// When it ends: 2h from now, or 2040-12-01T00:00:00Z [default: never]
     #[arg(long, value_name = "TIME|DURATION")]
     pub(super) until: Option<Until>,
     /// Allow less than the id is allowed now
@@ -179,6 +179,6 @@ impl FromStr for Until {
             return Ok(Self::At(moment));
         }
         let length = tollgate::limits::parse_duration(text);
-        length.map(Self::In).map_err(|_| "write it like 2h or 2026-12-01T00:00:00Z".to_owned())
+        length.map(Self::In).map_err(|_| "write it like 2h or 2040-12-01T00:00:00Z".to_owned())
     }
 }

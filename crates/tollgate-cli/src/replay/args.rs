@@ -28,12 +28,14 @@ const LIMITS_HELP: &str = r#"INPUT
   {"at":0,"op":"reload","limits":"new.yaml","overrides":"new-overrides.yaml"}
 
 OUTPUT
-  {"allowed":true,"remaining":299,"retry_in":0,"reset_in":36000000000,
-   "limit":"NewOrdersPerAccount","id":"12345678","bucket":"6:12345678"}      (on one line)
+  {"allowed":true,"shadow":false,"remaining":299,"retry_in":0,"retry_in_ns":0,"reset_in":36,
+   "reset_in_ns":36000000000,"limit":{"name":"NewOrdersPerAccount","burst":300,"count":300,
+   "period":10800,"period_ns":10800000000000,"shadow":false},"id":"12345678",
+   "bucket":"6:12345678"}                                                    (on one line)
       `allowed`   of a refund: whether anything was given back
-      `retry_in`  nanoseconds until the same ask would pass
-      `reset_in`  nanoseconds until the bucket is full
-      `shadow`    only where true: denied, had its limit not been in shadow
+      `shadow`    whether it would be denied, had its limit not been in shadow
+      `retry_in`  seconds until the same ask would pass, and in nanoseconds
+      `reset_in`  seconds until the bucket is full, and in nanoseconds
       A transaction is answered by the ask that decided it.
   {"reloaded":true}
   {"error":".."}

@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use serde::Serialize;
+use tollgate::limiter::Account;
 use tollgate::{Decision, Limiter, Mistake, Moment};
 
 use super::lines::{Line, Lines};
@@ -79,8 +80,8 @@ impl Replay {
             Op::Transaction(asks) => self.transaction(asks, at),
         };
         match answered {
-            Ok(Decided { decision, ask, bucket }) => {
-                output.json(&Answer::new(&decision, &ask.limit, &ask.id, &bucket))
+            Ok(Decided { decision, ask, of }) => {
+                output.json(&Answer::new(&decision, &ask.limit, of))
             }
             Err(mistake) => refuse(&mistake.into(), output),
         }
@@ -107,8 +108,8 @@ impl Replay {
     }
 
     fn decided<'a>(&self, decision: Decision, ask: &'a Ask<'a>) -> Result<Decided<'a>, Mistake> {
-        let bucket = self.limiter.bucket_key(&ask.limit, &ask.id)?;
-        Ok(Decided { decision, ask, bucket })
+        let of = self.limiter.account(&ask.limit, &ask.id)?;
+        Ok(Decided { decision, ask, of })
     }
 
     fn answer_reload(&self, files: &Files, at: Moment, output: &mut Output) -> Result<(), Error> {
@@ -124,7 +125,7 @@ impl Replay {
 struct Decided<'a> {
     decision: Decision,
     ask: &'a Ask<'a>,
-    bucket: String,
+    of: Account,
 }
 
 fn refuse(refused: &Refused, output: &mut Output) -> Result<(), Error> {

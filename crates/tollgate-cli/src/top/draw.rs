@@ -4,24 +4,34 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize as _};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState};
-use tollgate::Nanos;
-use tollgate_server::stats::{Configured, Rulings, Stats};
+use ratatui::widgets::{Block, Borders, Clear, Paragraph, Row, Table, TableState};
+use tollgate_server::stats::{Configured, Rulings, Stats, Store};
 
 use super::view::{LimitLine, Link, Pace, Pane, View};
-use crate::counted::{count, time};
+use crate::counted::{count, so_far, time};
 use crate::table::shown;
 
 const ALLOWED: Color = Color::Green;
 const DENIED: Color = Color::Red;
 const SHADOW: Color = Color::Yellow;
 
-/// How high the boxes below the limits are.
-const IDS_HEIGHT: u16 = 9;
-const DOORS_HEIGHT: u16 = 7;
+/// Below this width the boxes stand above each other, and only what matters most is in them.
+const WIDE: u16 = 106;
+/// How high the boxes of ids are at least and at most, with their head.
+const IDS_HEIGHT_MIN: u16 = 4;
+const IDS_HEIGHT_MAX: u16 = 13;
+/// How high the box of the limits is at least.
+const LIMITS_HEIGHT_MIN: u16 = 5;
 /// How wide the small charts are, and what one bar is of. Together they are the last minute.
 const CHART_WIDTH: u16 = 20;
 const SECONDS_PER_BAR: usize = 3;
+const LAST_MINUTE: &str = "last minute";
+
+/// The columns of the limits.
+const NAME: Constraint = Constraint::Fill(1);
+const PACE: Constraint = Constraint::Length(9);
+const TOTAL: Constraint = Constraint::Length(10);
+const CHART: Constraint = Constraint::Length(CHART_WIDTH);
 
 const HELP: &str = " q, Ctrl-C   quit
  up, down    move, also with k and j
@@ -30,43 +40,107 @@ const HELP: &str = " q, Ctrl-C   quit
  /           show only limits whose name has this in it; Enter keeps it, Esc shows all
  ?           this help; any key closes it";
 
+/// Where everything is. Every box is as high as what is in it, and the limits have the rest.
+struct Areas {
+    head: Rect,
+    notices: Rect,
+    limits: Rect,
+    ids: Rect,
+    below: Rect,
+    stores: Rect,
+    foot: Rect,
+}
+
+impl Areas {
+    fn new(view: &View, whole: Rect) -> Self {
+        let is_wide = is_wide(whole);
+        let notices = rows(notices(view).len());
+        let (doors, stores) = view
+            .stats
+            .as_ref()
+            .map_or((0, 0), |stats| (rows(stats.doors.len()), rows(stats.stores.len())));
+        // A box has its title, its head and its foot; a narrow one has no foot.
+        let (frame, below, stores) =
+            if is_wide { (3, doors.max(stores), 0) } else { (2, doors, u16::from(stores > 0)) };
+        let ids = [Pane::Busiest, Pane::MostDenied].map(|pane| rows(view.ids(pane).len()));
+        let fixed = 3 + notices + below.saturating_add(frame) + stores + 1;
+        let rest = whole.height.saturating_sub(fixed);
+        // What the limits do not need, up to a half, is for ids.
+        let ids = ids[0].max(ids[1]).saturating_add(frame).min(rest / 2);
+        let ids = ids.clamp(IDS_HEIGHT_MIN, IDS_HEIGHT_MAX);
+        let [head, notices, limits, ids, below, stores, foot] = Layout::vertical([
+            Constraint::Length(3),
+            Constraint::Length(notices),
+            Constraint::Min(LIMITS_HEIGHT_MIN),
+            Constraint::Length(ids),
+            Constraint::Length(below.saturating_add(frame)),
+            Constraint::Length(stores),
+            Constraint::Length(1),
+        ])
+        .areas(whole);
+        Self { head, notices, limits, ids, below, stores, foot }
+    }
+}
+
+fn is_wide(area: Rect) -> bool {
+    area.width >= WIDE
+}
+
+fn rows(count: usize) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
+}
+
 /// Draws all of it.
 pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
-    let notice = notice(view);
-    let [head, told, limits, ids, below, foot] = Layout::vertical([
-        Constraint::Length(3),
-        Constraint::Length(u16::from(notice.is_some())),
-        Constraint::Min(4),
-        Constraint::Length(IDS_HEIGHT),
-        Constraint::Length(DOORS_HEIGHT),
-        Constraint::Length(1),
-    ])
-    .areas(frame.area());
-    frame.render_widget(Paragraph::new(head_lines(view)), head);
-    if let Some(line) = notice {
-        frame.render_widget(Paragraph::new(line), told);
+    let areas = Areas::new(view, frame.area());
+    frame.render_widget(Paragraph::new(head_lines(view)), areas.head);
+    frame.render_widget(Paragraph::new(notices(view)), areas.notices);
+    draw_limits(view, frame, areas.limits);
+    if is_wide(frame.area()) {
+        draw_wide(view, frame, &areas);
+    } else {
+        draw_narrow(view, frame, &areas);
     }
-    draw_limits(view, frame, limits);
-    let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
-    let [busiest, most_denied] = halves.areas(ids);
-    draw_ids(view, Pane::Busiest, frame, busiest);
-    draw_ids(view, Pane::MostDenied, frame, most_denied);
-    let [doors, stores] =
-        Layout::horizontal([Constraint::Fill(4), Constraint::Fill(3)]).areas(below);
-    if let Some(stats) = &view.stats {
-        draw_doors(stats, frame, doors);
-        draw_stores(stats, frame, stores);
-    }
-    frame.render_widget(Paragraph::new(foot_line(view)), foot);
+    frame.render_widget(Paragraph::new(foot_line(view)), areas.foot);
     if view.is_helping {
         draw_help(frame);
     }
 }
 
-/// What the person should know before anything else, if there is such a thing.
-fn notice(view: &View) -> Option<Line<'static>> {
-    let sentence = view.stats.as_ref()?.pressure.as_ref()?;
-    Some(Line::from(shown(sentence)).fg(DENIED))
+fn draw_wide(view: &View, frame: &mut Frame<'_>, areas: &Areas) {
+    let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
+    let [busiest, most_denied] = halves.areas(areas.ids);
+    draw_ids(view, Pane::Busiest, "busiest", frame, busiest);
+    draw_ids(view, Pane::MostDenied, "most denied", frame, most_denied);
+    let Some(stats) = &view.stats else { return };
+    let parts = Layout::horizontal([Constraint::Fill(4), Constraint::Fill(3)]);
+    let [doors, stores] = parts.areas(areas.below);
+    draw_doors(stats, frame, doors);
+    draw_stores(stats, frame, stores);
+}
+
+/// Of the two lists of ids there is one, and the stores are a line.
+fn draw_narrow(view: &View, frame: &mut Frame<'_>, areas: &Areas) {
+    let (pane, title) = match view.pane {
+        Pane::MostDenied => (Pane::MostDenied, "most denied; Tab for the limits"),
+        Pane::Busiest => (Pane::Busiest, "busiest; Tab for the most denied"),
+        Pane::Limits => (Pane::Busiest, "busiest"),
+    };
+    draw_ids(view, pane, title, frame, areas.ids);
+    let Some(stats) = &view.stats else { return };
+    draw_doors(stats, frame, areas.below);
+    frame.render_widget(Paragraph::new(stores_line(stats)), areas.stores);
+}
+
+/// What the person should know before anything else, a line each.
+fn notices(view: &View) -> Vec<Line<'static>> {
+    let Some(stats) = &view.stats else { return Vec::new() };
+    let away = stats.shared.as_ref().and_then(|shared| {
+        let (why, since) = (shared.why.as_ref()?, so_far(shared.down_secs?));
+        Some(format!("the shared store is away for {since}: {}", shown(why)))
+    });
+    let pressure = stats.pressure.as_deref().map(shown);
+    away.into_iter().chain(pressure).map(|text| Line::from(text).fg(DENIED)).collect()
 }
 
 fn head_lines(view: &View) -> Vec<Line<'_>> {
@@ -78,7 +152,7 @@ fn head_lines(view: &View) -> Vec<Line<'_>> {
     let Some(stats) = &view.stats else {
         return vec![Line::from(vec![format!("tollgate at {}  ", view.source).into(), link])];
     };
-    let uptime = Nanos::from_secs(stats.uptime_secs);
+    let uptime = so_far(stats.uptime_secs);
     let ready = if stats.ready { "" } else { "  NOT READY" };
     let name = format!("tollgate {} at {}  up {uptime}{ready}  ", stats.version, view.source);
     let Pace { allowed, denied, shadow, .. } = &view.whole;
@@ -111,37 +185,38 @@ fn draw_limits(view: &View, frame: &mut Frame<'_>, area: Rect) {
     let lines = view.limits();
     let is_all = view.filter.is_empty();
     let title = if is_all { "limits".to_owned() } else { format!("limits with `{}`", view.filter) };
-    let head = [
-        "limit",
-        "allowed/s",
-        "denied/s",
-        "shadow/s",
-        "allowed",
-        "denied",
-        "shadow",
-        "last minute",
-    ];
-    let widths = [
-        Constraint::Fill(1),
-        Constraint::Length(9),
-        Constraint::Length(9),
-        Constraint::Length(9),
-        Constraint::Length(10),
-        Constraint::Length(10),
-        Constraint::Length(10),
-        Constraint::Length(CHART_WIDTH),
-    ];
-    let rows = lines.iter().map(limit_row);
-    let table = Table::new(rows, widths).header(head_row(head));
+    let rows = lines.iter();
+    let table = if is_wide(area) {
+        let head = head_row([
+            "limit",
+            "allowed/s",
+            "denied/s",
+            "shadow/s",
+            "allowed",
+            "denied",
+            "shadow",
+            LAST_MINUTE,
+        ]);
+        let widths = [NAME, PACE, PACE, PACE, TOTAL, TOTAL, TOTAL, CHART];
+        Table::new(rows.map(|line| Row::new(limit_cells(line))), widths).header(head)
+    } else {
+        // How often in all is what is missed least.
+        let head = head_row(["limit", "allowed/s", "denied/s", "shadow/s", LAST_MINUTE]);
+        let cells = |line| {
+            let [name, allowed, denied, shadow, _, _, _, chart] = limit_cells(line);
+            Row::new([name, allowed, denied, shadow, chart])
+        };
+        Table::new(rows.map(cells), [NAME, PACE, PACE, PACE, CHART]).header(head)
+    };
     draw_table(view, Pane::Limits, &title, table, frame, area);
 }
 
-fn limit_row<'a>(line: &LimitLine<'a>) -> Row<'a> {
+fn limit_cells<'a>(line: &LimitLine<'a>) -> [Line<'a>; 8] {
     let Rulings { allowed, denied, shadow } = line.total;
     let none = Pace::default();
     let pace = line.pace.unwrap_or(&none);
     let number = |text: String, color: Color| Line::from(Span::styled(text, color)).right_aligned();
-    Row::new([
+    [
         Line::from(shown(line.name)),
         number(rate(pace.allowed), ALLOWED),
         number(rate(pace.denied), DENIED),
@@ -150,18 +225,17 @@ fn limit_row<'a>(line: &LimitLine<'a>) -> Row<'a> {
         Line::from(denied.to_string()).right_aligned(),
         Line::from(shadow.to_string()).right_aligned(),
         Line::from(chart(pace)),
-    ])
+    ]
 }
 
-fn draw_ids(view: &View, pane: Pane, frame: &mut Frame<'_>, area: Rect) {
-    let (title, counted) =
-        if pane == Pane::Busiest { ("busiest", "asks") } else { ("most denied", "denied") };
+fn draw_ids(view: &View, pane: Pane, title: &str, frame: &mut Frame<'_>, area: Rect) {
+    let counted = if pane == Pane::Busiest { "asks" } else { "denied" };
     let rows = view.ids(pane).into_iter().map(|busy| {
         let words = [shown(&busy.limit), shown(&busy.id)].map(Line::from);
         let [limit, id] = words;
         Row::new([limit, id, Line::from(count(busy)).right_aligned()])
     });
-    let widths = [Constraint::Fill(2), Constraint::Fill(2), Constraint::Length(15)];
+    let widths = [Constraint::Fill(3), Constraint::Fill(2), Constraint::Length(15)];
     let table = Table::new(rows, widths).header(head_row(["limit", "id", counted]));
     draw_table(view, pane, title, table, frame, area);
 }
@@ -176,7 +250,7 @@ fn draw_table(
     area: Rect,
 ) {
     let is_here = view.pane == pane;
-    let block = titled(title);
+    let block = titled(title, frame);
     let block = if is_here { block.border_style(Modifier::BOLD) } else { block.dim() };
     let table = table.block(block).row_highlight_style(Modifier::REVERSED);
     let mut state = TableState::new().with_selected(is_here.then_some(view.line));
@@ -200,15 +274,14 @@ fn draw_doors(stats: &Stats, frame: &mut Frame<'_>, area: Rect) {
         Constraint::Length(6),
     ];
     let head = head_row(["door", "address", "requests", "denied", "open", "p99"]);
-    frame.render_widget(Table::new(rows, widths).header(head).block(titled("doors")), area);
+    frame.render_widget(Table::new(rows, widths).header(head).block(titled("doors", frame)), area);
 }
 
 fn draw_stores(stats: &Stats, frame: &mut Frame<'_>, area: Rect) {
     let rows = stats.stores.iter().map(|(name, store)| {
-        let share = (store.bytes.saturating_mul(100)).checked_div(store.bytes_max).unwrap_or(0);
         let words = [
             store.keys.to_string(),
-            format!("{share} %"),
+            fill(store),
             store.evicted.to_string(),
             store.turned_away.to_string(),
         ];
@@ -228,7 +301,22 @@ fn draw_stores(stats: &Stats, frame: &mut Frame<'_>, area: Rect) {
         Some(true) => "stores, shared",
         Some(false) => "stores; the shared one is AWAY",
     };
-    frame.render_widget(Table::new(rows, widths).header(head).block(titled(title)), area);
+    frame.render_widget(Table::new(rows, widths).header(head).block(titled(title, frame)), area);
+}
+
+/// `stores: limits 12 keys 50 %, quotas ..`
+fn stores_line(stats: &Stats) -> Line<'static> {
+    let one = |(name, store): (&String, &Store)| {
+        format!("{} {} keys {}", shown(name), store.keys, fill(store))
+    };
+    let stores: Vec<String> = stats.stores.iter().map(one).collect();
+    let title = if stats.shared.is_some() { "stores, shared" } else { "stores" };
+    Line::from(format!("{title}: {}", stores.join(", ")))
+}
+
+fn fill(store: &Store) -> String {
+    let share = store.bytes.saturating_mul(100).checked_div(store.bytes_max).unwrap_or(0);
+    format!("{share} %")
 }
 
 fn foot_line(view: &View) -> Line<'_> {
@@ -249,10 +337,15 @@ fn draw_help(frame: &mut Frame<'_>) {
     let y = (whole.height - height) / 2;
     let area = Rect::new(x, y, width, height);
     frame.render_widget(Clear, area);
-    frame.render_widget(Paragraph::new(HELP).block(titled("keys")), area);
+    frame.render_widget(Paragraph::new(HELP).block(boxed("keys")), area);
 }
 
-fn titled(title: &str) -> Block<'_> {
+/// A box, or where there is little room only the line above it.
+fn titled<'a>(title: &str, frame: &Frame<'_>) -> Block<'a> {
+    if is_wide(frame.area()) { boxed(title) } else { boxed(title).borders(Borders::TOP) }
+}
+
+fn boxed<'a>(title: &str) -> Block<'a> {
     Block::bordered().title(format!(" {title} "))
 }
 

@@ -10,7 +10,7 @@ use tollgate_server::stats::Stats;
 use tollgate_server::{read_stats, with_causes};
 
 use super::sse::next_event;
-use super::view::Link;
+use super::view::{Key, Link};
 use crate::client::Source;
 use crate::client::http::{HttpClient, HttpError, Place};
 use crate::error::Error;
@@ -35,6 +35,10 @@ pub(super) enum Feed {
 pub(super) enum News {
     Stats(Box<Stats>),
     Link(Link),
+    /// The person pressed one.
+    Key(Key),
+    /// The screen is to be drawn again.
+    Redraw,
     /// The process is to end.
     Stop,
 }

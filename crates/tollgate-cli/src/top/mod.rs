@@ -37,7 +37,7 @@ pub(crate) fn run(source: &Source, is_once: bool) -> Result<Exit, Error> {
     let (feed, stats) = Feed::find(source)?;
     let mut view = View::new(feed.name(), feed.link());
     view.take(stats);
-    let (news, _end) = start(feed)?;
+    let (news, _end) = start(feed, is_once)?;
     if is_once {
         return print_once(view, &news);
     }
@@ -46,15 +46,18 @@ pub(crate) fn run(source: &Source, is_once: bool) -> Result<Exit, Error> {
 }
 
 /// Lets the feed run beside the screen. What is returned second ends it when it is dropped.
-fn start(feed: Feed) -> Result<(Receiver<News>, Sender<()>), Error> {
+fn start(feed: Feed, is_once: bool) -> Result<(Receiver<News>, Sender<()>), Error> {
     let (sender, news) = sync_channel(NEWS_MAX);
     let (end, ended) = channel();
-    let signals = sender.clone();
+    let (signals, keys) = (sender.clone(), sender.clone());
     let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
         std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(Error::Terminal)
     };
     spawn("feed", Box::new(move || feed.run(&sender, &ended)))?;
     spawn("signals", Box::new(move || screen::wait_for_signal(&signals)))?;
+    if !is_once {
+        spawn("keys", Box::new(move || screen::read_keys(&keys)))?;
+    }
     Ok((news, end))
 }
 
@@ -74,7 +77,7 @@ fn take_one(view: &mut View, news: &Receiver<News>) -> Result<News, ()> {
     match &one {
         News::Stats(stats) => view.take((**stats).clone()),
         News::Link(link) => view.link = link.clone(),
-        News::Stop => {}
+        News::Key(_) | News::Redraw | News::Stop => {}
     }
     Ok(one)
 }

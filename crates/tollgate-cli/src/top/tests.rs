@@ -14,7 +14,11 @@ use super::view::{FILTER_CHARS_MAX, HISTORY, Key, Link, Pane, View};
 const UPDATE: Option<&str> = option_env!("UPDATE_HELP");
 
 fn is_golden(name: &str, view: &View) {
-    let frame = plain(view, 110, 32);
+    is_golden_at(name, view, (110, 32));
+}
+
+fn is_golden_at(name: &str, view: &View, (width, height): (u16, u16)) {
+    let frame = plain(view, width, height);
     let path = format!("{}/tests/top/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     if UPDATE.is_some() {
         fs::write(&path, &frame).unwrap();
@@ -65,6 +69,36 @@ fn view() -> View {
     view
 }
 
+/// A server with every door, and with as many limits and ids as one has that is used.
+fn crowded() -> View {
+    let mut view = View::new("http://127.0.0.1:8080".into(), Link::Live);
+    for seconds in [1, 2, 3, 5] {
+        let mut stats = stats(seconds);
+        let http = stats.doors["http"].clone();
+        for (name, port) in [("udp", 2000), ("bucket", 4444), ("resp", 6380), ("throttr", 9000)] {
+            let mut door = http.clone();
+            door.address = format!("127.0.0.1:{port}").parse().unwrap();
+            stats.doors.insert(name.to_owned(), door);
+        }
+        let quotas = stats.stores["quotas"].clone();
+        stats.stores.insert("averages".to_owned(), quotas);
+        for (at, name) in
+            (1..).zip(["NewRegistrationsPerIPv6Range", "OrdersPerShop", "MailsPerHost"])
+        {
+            let mut rulings = stats.limits["LoginsPerUser"];
+            rulings.allowed += at * seconds;
+            stats.limits.insert(name.to_owned(), rulings);
+        }
+        for at in 0..10 {
+            let mut busy = stats.busiest[0].clone();
+            busy.id = format!("2001:db8:0:{at}::1");
+            stats.busiest.push(busy);
+        }
+        view.take(stats);
+    }
+    view
+}
+
 fn press(view: &mut View, keys: &str) {
     keys.chars().for_each(|c| view.press(Key::Char(c)));
 }
@@ -72,6 +106,46 @@ fn press(view: &mut View, keys: &str) {
 #[test]
 fn a_busy_server_is_drawn_as_it_was_agreed() {
     is_golden("busy", &view());
+}
+
+/// Names, doors and stores are all there, at the size that a terminal begins with too.
+#[test]
+fn a_crowded_server_is_drawn_at_the_sizes_that_terminals_have() {
+    let mut view = crowded();
+    for (name, size) in [("small", (80, 24)), ("large", (140, 42))] {
+        is_golden_at(name, &view, size);
+        let frame = plain(&view, size.0, size.1);
+        for part in [
+            "NewRegistrationsPerIPv6Rang",
+            "SearchesPerIPAddress",
+            "127.0.0.1:2000",
+            "127.0.0.1:4444",
+            "127.0.0.1:6380",
+            "127.0.0.1:8080",
+            "127.0.0.1:9000",
+            "averages",
+        ] {
+            assert!(frame.contains(part), "{part} is not in\n{frame}");
+        }
+    }
+    view.press(Key::Tab);
+    view.press(Key::Tab);
+    is_golden_at("small_denied", &view, (80, 24));
+}
+
+#[test]
+fn what_goes_wrong_has_a_line_of_its_own() {
+    let mut view = view();
+    let mut stats = stats(6);
+    let shared = json!({"address": "redis:6379", "up": false, "down_secs": 299, "why": "refused\n",
+        "trips": 1, "decided": 1, "remembered": 0, "leased": 0, "local": 1, "let_through": 0,
+        "turned_away": 0, "failures": {}});
+    stats.shared = Some(serde_json::from_value(shared).unwrap());
+    view.take(stats);
+    for (width, height) in [(80, 24), (140, 42)] {
+        let frame = plain(&view, width, height);
+        assert_eq!(frame.lines().nth(3), Some("the shared store is away for 4m59s: refused\\n"));
+    }
 }
 
 #[test]

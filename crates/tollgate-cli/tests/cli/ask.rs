@@ -66,14 +66,15 @@ fn programs_read_what_the_server_wrote() {
 #[test]
 fn an_explanation_is_the_servers() {
     let decision = json!({"allowed": true, "shadow": true, "remaining": 0, "retry_in_ns": 0, "reset_in_ns": 0});
+    // Nothing else is asked: an explanation says what a check would be answered, and takes only the
+    // role `read`.
     let fake = Fake::stream(vec![
-        Step::Request(vec!["POST /v1/check ".into()]),
-        Step::Answer(200, JSON, decision.to_string()),
         Step::Request(vec!["GET /v1/explain/L/2001%3Adb8%3A%3A%2F48?cost=1 ".into()]),
         Step::Answer(
             200,
             JSON,
-            json!({"text": "L for 2001:db8::/48\nbe\u{1b}[2Jcause\n"}).to_string(),
+            json!({"text": "L for 2001:db8::/48\nbe\u{1b}[2Jcause\n", "answer": decision})
+                .to_string(),
         ),
     ]);
     let ran = ask(&fake.url(), &["L", "2001:db8::/48", "--check", "--explain"]);

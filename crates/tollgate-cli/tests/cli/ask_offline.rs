@@ -3,9 +3,10 @@
 use std::io::Read as _;
 use std::process::Stdio;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::program::{command, file, run};
+use crate::server::Server;
 
 const LIMITS: &str = "examples/limits.yaml";
 const OVERRIDES: &str = "examples/overrides.yaml";
@@ -39,8 +40,8 @@ fn long_runs_are_cut_short() {
   2  allowed  298 left, full again in 1m12s
   3  allowed  297 left, full again in 1m48s
 ...
-298  allowed  2 left, full again in 2h58m48s
-299  allowed  1 left, full again in 2h59m24s
+298  allowed  2 left, full again in 2h59m
+299  allowed  1 left, full again in 3h
 300  allowed  0 left, full again in 3h
 301  denied   try again in 36s
 300 allowed, 1 denied
@@ -128,12 +129,18 @@ fn programs_read_every_answer() {
     let args = ["ask", "offline", "--limits", LIMITS, "NewOrdersPerAccount", "7", "--cost", "300"];
     let ran = run(&[&args[..], &["--times", "2", "--format", "json", "--explain"]].concat());
     let lines: Vec<_> = ran.stdout.lines().collect();
-    let expected = r#"{"allowed":true,"remaining":0,"retry_in":10800000000000,"reset_in":10800000000000,"limit":"NewOrdersPerAccount","id":"7","bucket":"6:7"}"#;
+    let expected = concat!(
+        r#"{"allowed":true,"shadow":false,"remaining":0,"retry_in":10800,"#,
+        r#""retry_in_ns":10800000000000,"reset_in":10800,"reset_in_ns":10800000000000,"#,
+        r#""limit":{"name":"NewOrdersPerAccount","burst":300,"count":300,"period":10800,"#,
+        r#""period_ns":10800000000000,"shadow":false},"id":"7","bucket":"6:7"}"#,
+    );
     assert_eq!((ran.code, lines.len(), lines[0]), (Some(1), 3, expected));
     let [_, denied, explained] = &ran.json()[..] else { panic!("{}", ran.stdout) };
     assert_eq!(denied["allowed"], json!(false));
-    assert_eq!(explained["explanation"]["terms"], json!("300 per 3h"));
-    assert_eq!(explained["explanation"]["origin"], json!("examples/limits.yaml:7"));
+    let applies = &explained["explanation"]["applies"];
+    assert_eq!(applies["terms"], json!("300 per 3h"));
+    assert_eq!(applies["origin"], json!({"file": "examples/limits.yaml", "line": 7}));
 }
 
 #[test]
@@ -192,4 +199,68 @@ fn what_only_a_server_is_told_does_not_go_with_a_file() {
     let ran = run(&["ask", "LoginsPerUser", "ada", "--every", "10s"]);
     assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
     assert!(ran.stderr.contains("--limits <FILE>"), "{}", ran.stderr);
+}
+
+/// What programs read is the same, whoever decides.
+#[test]
+fn a_server_and_files_answer_in_one_vocabulary() {
+    let server = Server::start(&["--limits", LIMITS]);
+    let whom = ["LoginsPerUser", "ada", "--explain", "--format", "json"];
+    let there = run(&[&["ask", "--url", &server.url()][..], &whom].concat()).json();
+    let here = run(&[&["ask", "--limits", LIMITS][..], &whom].concat()).json();
+    for field in
+        ["allowed", "shadow", "remaining", "reset_in", "reset_in_ns", "limit", "id", "bucket"]
+    {
+        assert_eq!(here[0][field], there[0][field], "{field}");
+    }
+    let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let (here, there) = (&here[1]["explanation"], &there[1]["explanation"]);
+    assert_eq!(names(here), names(there));
+    assert_eq!(
+        (names(&here["applies"]), &here["applies"]),
+        (names(&there["applies"]), &there["applies"])
+    );
+    let listed = server.get("/v1/limits/LoginsPerUser");
+    let checked = run(&["check", LIMITS, "--format", "json"]).json();
+    let checked = checked[0]["limits"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(checked, listed);
+    assert!(server.stop().success());
+}
+
+#[test]
+fn what_goes_wrong_is_told_to_programs_too() {
+    let nobody = format!("http://{}", crate::fake::nowhere());
+    let wrong: [(&[&str], i32, &str); 5] = [
+        (&["ask", "--limits", LIMITS, "Nobody", "ada"], 2, "no limit is called `Nobody`"),
+        (&["ask", "--url", &nobody, "A", "ada"], 3, "no server answers at"),
+        (&["check", "--limits", "/nowhere.yaml"], 2, "reading the limits from /nowhere.yaml"),
+        (&["stats", "--url", &nobody], 3, "no server answers at"),
+        (&["ask", "--nonsense", "A", "ada"], 2, "unexpected argument"),
+    ];
+    for (args, code, part) in wrong {
+        let ran = run(&[args, &["--format", "json"]].concat());
+        let told = &ran.json()[0];
+        assert_eq!((ran.code, &told["exit"]), (Some(code), &json!(code)), "{args:?}");
+        assert!(told["error"].as_str().unwrap().contains(part), "{told}");
+        assert!(ran.stderr.contains(part), "{}", ran.stderr);
+        assert_eq!(run(args).stdout, "", "people read it on standard error only");
+    }
+}
+
+#[test]
+fn a_cost_below_zero_says_the_way_out() {
+    for args in [&["ask", "A", "x"][..], &["ask", "offline", "A", "x"]] {
+        let ran = run(&[args, &["--cost", "-1"]].concat());
+        assert_eq!(ran.code, Some(2));
+        assert!(ran.stderr.contains("`--refund --cost 1` gives tokens back"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn people_read_two_units_at_most() {
+    let limits = file("brief.yaml", "A: {burst: 1, count: 1, period: 4m59s812ms345us678ns}");
+    let ran = run(&["ask", "--limits", &limits, "A", "x", "--times", "2", "--explain"]);
+    for part in ["full again in 4m59.9s", "try again in 4m59.9s", "allowed in 4m59.9s"] {
+        assert!(ran.stdout.contains(part), "{part:?} is not in {}", ran.stdout);
+    }
 }

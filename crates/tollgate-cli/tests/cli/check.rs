@@ -53,7 +53,7 @@ B  -  any  1 per 1s
     let ran = run(&["check", "--limits", &limits, "--format", "json"]);
     let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(told["limits"][0]["shadow"], json!(true));
-    assert_eq!(told["limits"][1].get("shadow"), None);
+    assert_eq!(told["limits"][1]["shadow"], json!(false));
     let old = file("check-shadow-old.yaml", &text.replace("true", "false"));
     let ran = run(&["check", "--limits", &limits, "--against", &old]);
     assert_eq!(ran.stdout, "A: becomes a shadow: nobody is denied by it\n");
@@ -218,9 +218,9 @@ fn programs_read_the_summary_and_the_changes() {
     let new = file("json-new.yaml", "A: {burst: 3, count: 1, period: 1s, number: 70}");
     let ran = run(&["check", "--limits", &new, "--format", "json"]);
     let limit = json!({
-        "name": "A", "number": 70, "id": "any", "limit": "1 per 1s, burst 3",
-        "burst": 3, "count": 1, "period": 1_000_000_000, "share": 1.0, "on_full": "deny",
-        "overrides": 0,
+        "name": "A", "number": 70, "id_format": "any", "terms": "1 per 1s, burst 3",
+        "burst": 3, "count": 1, "period": 1, "period_ns": 1_000_000_000, "shadow": false,
+        "is_bucket": false, "share": 1.0, "on_full": "deny", "overrides": 0, "origin": {"file": new, "line": 1},
     });
     let mut expected = json!({"limits": [limit], "overrides": 0, "hints": []});
     assert_eq!((ran.code, ran.json()), (Some(0), vec![expected.clone()]));
@@ -271,4 +271,15 @@ fn buckets_and_rules_are_checked_beside_the_limits() {
     assert!(ran.stderr.contains("beside-rules.yaml:1:"), "{}", ran.stderr);
     assert_eq!(run(&["check", "--buckets", "examples/buckets.conf"]).code, Some(0));
     assert_eq!(run(&["check", "--rules", "examples/musicbrainz.yaml"]).code, Some(0));
+}
+
+#[test]
+fn a_limits_file_needs_no_flag() {
+    let (with, without) = (run(&["check", "--limits", LIMITS]), run(&["check", LIMITS]));
+    assert_eq!((without.code, &without.stdout, &*without.stderr), (Some(0), &with.stdout, ""));
+    let overrides = ["--overrides", "examples/overrides.yaml", "--against", LIMITS];
+    let ran = run(&[&["check", LIMITS][..], &overrides].concat());
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), "no change in effect\n"));
+    assert_eq!(run(&["check", LIMITS, "--limits", LIMITS]).code, Some(2));
+    assert_eq!(run(&["check"]).code, Some(2));
 }

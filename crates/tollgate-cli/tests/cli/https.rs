@@ -72,6 +72,12 @@ fn a_client_shows_its_certificate_where_one_is_wanted() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let ran = ask(&server, &["--ca", &ours.cert]);
     assert_eq!((ran.code, &*ran.stdout), (Some(3), ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("show one with --cert FILE and --key FILE"), "{}", ran.stderr);
+    let stranger = Authority::new("shows-stranger-ca").sign("shows-stranger");
+    let shown = ["--ca", &ours.cert, "--cert", &stranger.cert, "--key", &stranger.key];
+    let ran = ask(&server, &shown);
+    assert_eq!((ran.code, &*ran.stdout), (Some(3), ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("refuses the certificate that is shown"), "{}", ran.stderr);
     assert!(server.stop().success());
 }
 

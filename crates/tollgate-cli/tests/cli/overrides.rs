@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::fake::{Fake, Step, nowhere};
 use crate::program::{Ran, file, run};
+use crate::server::Server;
 
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
@@ -213,5 +214,16 @@ fn wrong_arguments_are_usage_mistakes() {
         assert_eq!((ran.code, &*ran.stdout), (Some(2), ""), "{args:?}");
     }
     let ran = run(&[&["override", "add", "L", "a", "--until", "soon"], &TERMS[..]].concat());
-    assert!(ran.stderr.contains("write it like 2h or 2026-12-01T00:00:00Z"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("write it like 2h or 2040-12-01T00:00:00Z"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_limit_that_is_not_there_has_no_overrides_to_list() {
+    let server = Server::start(&[]);
+    let ran = run(&["override", "list", "--url", &server.url(), "--limit", "LoginPerUser"]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(2), ""));
+    assert!(ran.stderr.contains("did you mean `LoginsPerUser`?"), "{}", ran.stderr);
+    let ran = run(&["override", "list", "--url", &server.url(), "--limit", "LoginsPerUser"]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), "no overrides\n"));
+    assert!(server.stop().success());
 }

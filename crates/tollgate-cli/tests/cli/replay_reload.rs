@@ -51,8 +51,8 @@ fn lowered_from_300_to_50_is_empty_and_refills_at_the_new_rate() {
     let answers = replay(&large, &lines);
     assert_eq!(told(&answers[0]), (true, 200));
     assert_eq!(told(&answers[2]), (true, 0));
-    assert_eq!((told(&answers[3]), &answers[3]["retry_in"]), ((false, 0), &json!(interval)));
-    assert_eq!((told(&answers[4]), &answers[4]["retry_in"]), ((false, 0), &json!(1)));
+    assert_eq!((told(&answers[3]), &answers[3]["retry_in_ns"]), ((false, 0), &json!(interval)));
+    assert_eq!((told(&answers[4]), &answers[4]["retry_in_ns"]), ((false, 0), &json!(1)));
     assert_eq!(told(&answers[5]), (true, 1));
     assert_eq!((told(&answers[6]), told(&answers[7])), ((true, 0), (false, 0)));
 }

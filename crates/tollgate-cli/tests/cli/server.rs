@@ -82,6 +82,18 @@ impl Server {
         format!("http://{}", self.address("http"))
     }
 
+    /// What the HTTP door answers to `GET path`, as JSON.
+    pub(crate) fn get(&self, path: &str) -> serde_json::Value {
+        let mut stream = TcpStream::connect(self.address("http")).unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(body).unwrap()
+    }
+
     pub(crate) fn bucket(&self) -> Lines {
         let stream = TcpStream::connect(self.address("bucket")).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -1,10 +1,21 @@
 //! `tollgate top`, and `tollgate stats` over HTTP.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use nix::fcntl::OFlag;
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::fake::{Fake, Step, nowhere};
-use crate::program::run;
+use crate::program::{command, run};
 use crate::server::{FREE, Server};
 
 const JSON: &str = "application/json";
@@ -135,4 +146,89 @@ fn two_servers_at_once_are_a_usage_mistake() {
         assert_eq!(ran.code, Some(2));
         assert!(ran.stderr.contains("say one of them"), "{}", ran.stderr);
     }
+}
+
+/// `top`, on a terminal of its own that has drawn something.
+struct OnTerminal {
+    child: Child,
+    /// The other end of the terminal.
+    person: File,
+    _server: Server,
+}
+
+impl OnTerminal {
+    fn start(name: &str) -> Self {
+        let (server, socket, _) = counters(name);
+        let (master, path) = terminal();
+        let end = || Stdio::from(open_terminal(&path));
+        let mut command = command(&["top", "--control", &socket]);
+        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        let mut person = master;
+        let mut drawn = Vec::new();
+        while !String::from_utf8_lossy(&drawn).contains("quit") {
+            let mut some = [0; 4096];
+            let length = person.read(&mut some).unwrap();
+            drawn.extend_from_slice(&some[..length]);
+        }
+        Self { child, person, _server: server }
+    }
+
+    /// Waits for it to end. One that does not is killed, so that no test hangs.
+    fn ended(mut self, gone: bool) -> ExitStatus {
+        let pid = Pid::from_raw(self.child.id().try_into().unwrap());
+        let (done, waiting) = channel::<()>();
+        let watch = std::thread::spawn(move || {
+            if waiting.recv_timeout(ENDS_IN) == Err(RecvTimeoutError::Timeout) {
+                kill(pid, Signal::SIGKILL).unwrap();
+            }
+        });
+        // What it still draws is taken, as a terminal does, if there is one.
+        let reader = (!gone).then(|| {
+            let mut person = self.person.try_clone().unwrap();
+            std::thread::spawn(move || std::io::copy(&mut person, &mut std::io::sink()))
+        });
+        drop(self.person);
+        let status = self.child.wait().unwrap();
+        drop(done);
+        watch.join().unwrap();
+        drop(reader);
+        status
+    }
+}
+
+/// The person's end of a terminal of 80 x 24, and where the other end is.
+fn terminal() -> (File, String) {
+    // Programs that other tests start must not hold it, or it would not be gone.
+    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let master = posix_openpt(flags).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let path = ptsname_r(&master).unwrap();
+    let sized = Command::new("stty").args(["-F", &path, "rows", "24", "cols", "80"]).status();
+    assert!(sized.unwrap().success());
+    (File::from(OwnedFd::from(master)), path)
+}
+
+/// Does not make it the terminal of these tests.
+fn open_terminal(path: &str) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(path).unwrap()
+}
+
+/// How long an end may take on a busy machine.
+const ENDS_IN: Duration = Duration::from_secs(10);
+
+#[test]
+fn it_ends_with_its_terminal() {
+    assert!(OnTerminal::start("top-gone").ended(true).success());
+}
+
+#[test]
+fn a_signal_ends_it_and_a_key_does() {
+    let top = OnTerminal::start("top-signal");
+    kill(Pid::from_raw(top.child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+    assert!(top.ended(false).success());
+    let mut top = OnTerminal::start("top-key");
+    top.person.write_all(b"q").unwrap();
+    assert!(top.ended(false).success());
 }

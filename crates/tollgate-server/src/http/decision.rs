@@ -61,7 +61,7 @@ pub(super) struct AnswerBody {
 /// The numbers of an answer.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = State)]
-pub(super) struct StateBody {
+pub struct StateBody {
     /// Whether it passes. For a refund: whether anything was given back.
     allowed: bool,
     /// Whether it would have been denied, had the limit not been in shadow.
@@ -85,7 +85,7 @@ pub(super) struct StateBody {
 /// What applies to an id: its override, else the default.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Limit)]
-pub(super) struct LimitBody {
+pub struct LimitBody {
     name: String,
     /// How many tokens a full bucket holds.
     burst: u64,
@@ -224,7 +224,8 @@ fn length(before: &str, before_nanos: &str, length: Nanos, to: &mut Vec<u8>) {
 }
 
 impl StateBody {
-    pub(super) fn new(decision: &Decision) -> Self {
+    /// What was decided.
+    pub fn new(decision: &Decision) -> Self {
         let Decision { allowed, shadow, remaining, retry_in, reset_in } = *decision;
         Self {
             allowed,
@@ -241,17 +242,18 @@ impl StateBody {
 impl LimitBody {
     /// The limit of an explanation.
     pub(super) fn explained(told: &Explanation) -> Self {
-        Self { shadow: told.shadow, ..Self::of(&told.limit, &told.terms) }
+        Self::new(&told.limit, &told.terms, told.shadow)
     }
 
-    fn of(name: &str, terms: &Limit) -> Self {
+    /// What a limit allows to an id.
+    pub fn new(name: &str, terms: &Limit, shadow: bool) -> Self {
         Self {
             name: name.to_owned(),
             burst: terms.burst(),
             count: terms.count(),
             period: seconds(terms.period()),
             period_ns: terms.period().get(),
-            shadow: false,
+            shadow,
         }
     }
 }

@@ -71,7 +71,8 @@ pub(super) fn begin() -> Document {
 pub(super) fn write(document: Document, settings: &HttpSettings) -> Bytes {
     let document = finish(document, settings);
     match document.to_json() {
-        Ok(text) => text.into(),
+        // The registry of formats spells it without a hyphen.
+        Ok(text) => text.replace("\"format\":\"u-int", "\"format\":\"uint").into(),
         Err(error) => {
             // Nothing in it can fail to be written; were it so, it would be a bug.
             tracing::error!(%error, "writing the document of the API");

@@ -17,7 +17,6 @@ use super::decide::{Answer, COST_DEFAULT};
 use super::decision::{LimitBody, StateBody, seconds};
 use super::fields;
 use super::problem::{self, Problem};
-use crate::house::House;
 use crate::overrides::{Place, RunTimeOverride, Utc};
 
 /// How many limits one page of them can have.
@@ -36,7 +35,7 @@ pub(super) struct LimitsPage {
 
 /// A limit, as it is in force.
 #[derive(Serialize, ToSchema)]
-pub(super) struct ListedLimit {
+pub struct ListedLimit {
     name: String,
     /// The number that stands for the name in the keys of buckets, if it has one.
     #[schema(required)]
@@ -121,7 +120,7 @@ pub(super) struct Level {
 /// What applies to an id and why, and what an ask would be answered.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Explanation)]
-pub(super) struct ExplanationBody {
+pub struct ExplanationBody {
     limit: LimitBody,
     /// The id in its one spelling.
     id: String,
@@ -209,12 +208,20 @@ pub(super) async fn limit(
 ) -> Answer {
     let [] = address::query(&uri, [])?;
     let limits = &office.house.standing.load().limits;
-    let Some(named) = limits.named(&name) else {
-        let nearest = nearest(&name, limits.iter().map(NamedLimit::name)).map(str::to_owned);
-        let mistake = Mistake::UnknownLimit { name, nearest };
-        return Err(Problem::field(&problem::NO_SUCH_LIMIT, "name", mistake));
-    };
-    Ok(body::json(&ListedLimit::from(named)))
+    Ok(body::json(&ListedLimit::from(named(limits, &name, "name")?)))
+}
+
+/// The limit of that name. `field` is where the name was said.
+pub(super) fn named<'a>(
+    limits: &'a Limits,
+    name: &str,
+    field: &str,
+) -> Result<&'a NamedLimit, Problem> {
+    limits.named(name).ok_or_else(|| {
+        let nearest = nearest(name, limits.iter().map(NamedLimit::name)).map(str::to_owned);
+        let mistake = Mistake::UnknownLimit { name: name.to_owned(), nearest };
+        Problem::field(&problem::NO_SUCH_LIMIT, field, mistake)
+    })
 }
 
 /// How full a bucket is, without touching it
@@ -269,7 +276,10 @@ pub(super) async fn explain(
     let limiter = house.stores.limiter.wherever();
     let told = limiter.explain(&limit, &id, cost, office.time.now()).await;
     let told = told.map_err(|mistake| Problem::in_path(&mistake))?;
-    Ok(body::json(&ExplanationBody::new(told, house)))
+    // One from a file has a place there.
+    let is_made = told.is_override && told.origin.as_ref().is_none_or(|it| it.line() == 0);
+    let made = is_made.then(|| house.override_of(&told.limit, &told.id)).flatten();
+    Ok(body::json(&ExplanationBody::new(told, made.as_deref())))
 }
 
 impl LimitsPage {
@@ -323,26 +333,19 @@ impl From<&Decision> for Level {
 }
 
 impl ExplanationBody {
-    fn new(told: Explanation, house: &House) -> Self {
+    /// What applies to an id, and why. `made` is the override, if it was made while the server ran.
+    pub fn new(told: Explanation, made: Option<&RunTimeOverride>) -> Self {
         let text = told.to_string();
         let limit = LimitBody::explained(&told);
         let (now, answer) = (Level::from(&told.before), StateBody::new(&told.answer));
         let default =
             told.default.as_ref().map(|(terms, origin)| TermsBody::of_default(terms, origin));
-        let origin = told.origin.as_ref().and_then(place);
-        let applies = if told.is_override {
-            // One from a file has a place there.
-            let made = house.override_of(&told.limit, &told.id).filter(|_| origin.is_none());
-            let run_time = made.as_deref().map(RunTime::from);
-            let comment = told.comment.filter(|_| run_time.is_none());
-            TermsBody {
-                origin,
-                run_time,
-                comment,
-                ..TermsBody::new(TermsKind::Override, &told.terms)
-            }
-        } else {
-            TermsBody { origin, ..TermsBody::new(TermsKind::Default, &told.terms) }
+        let kind = if told.is_override { TermsKind::Override } else { TermsKind::Default };
+        let applies = TermsBody {
+            origin: told.origin.as_ref().and_then(place),
+            run_time: made.map(RunTime::from),
+            comment: told.comment.filter(|_| told.is_override && made.is_none()),
+            ..TermsBody::new(kind, &told.terms)
         };
         let Explanation { id, bucket, cost, .. } = told;
         Self { limit, id, bucket, cost, applies, default, now, answer, text }

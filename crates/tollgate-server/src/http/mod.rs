@@ -34,8 +34,10 @@ mod tokens;
 mod wire;
 
 pub(crate) use access::check_exposure;
+pub use decision::{LimitBody, StateBody};
 pub(crate) use keys::Keys;
 pub use keys::KeysError;
+pub use limits::{ExplanationBody, ListedLimit};
 pub(crate) use serve::Http;
 pub use tls::TlsError;
 pub use tokens::TokensError;

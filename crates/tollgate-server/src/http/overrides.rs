@@ -94,11 +94,19 @@ pub(super) struct AuditRecords {
     params(
         ("limit" = Option<String>, Query, description = "Only those of this limit."),
         ("after" = Option<String>, Query, description = "Where to begin: `next` of the page before.")),
-    responses((status = 200, description = "About 1000 of them", body = Page)))]
+    responses(
+        (status = 200, description = "About 1000 of them", body = Page),
+        (status = 404, description = "There is no such limit, and no override of it: `no-such-limit`")))]
 pub(super) async fn overrides(Inside(office): Inside, uri: Uri) -> Answer {
     let [limit, after] = address::query(&uri, ["limit", "after"])?;
     let (limit, after) = (limit.as_deref(), after.as_deref());
-    Ok(body::json(&office.house.overrides(limit, after, OVERRIDES_PAGE_MAX)))
+    let page = office.house.overrides(limit, after, OVERRIDES_PAGE_MAX);
+    // Overrides of a limit that went away are there still, and listed.
+    if let Some(limit) = limit.filter(|_| page.overrides.is_empty()) {
+        let limits = &office.house.standing.load().limits;
+        super::limits::named(limits, limit, "limit")?;
+    }
+    Ok(body::json(&page))
 }
 
 /// Make an override, or change it

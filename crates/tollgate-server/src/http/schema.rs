@@ -283,7 +283,7 @@ pub(super) enum ResetOp {
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewOverride, example = json!({
-    "burst": 20, "count": 20, "period": "1m", "why": "load test", "until": "2030-12-01T00:00:00Z"}))]
+    "burst": 20, "count": 20, "period": "1m", "why": "load test", "until": "2040-12-01T00:00:00Z"}))]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) struct NewOverrideSchema {
     /// How many tokens a full bucket holds.

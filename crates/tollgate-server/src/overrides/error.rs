@@ -90,7 +90,7 @@ impl OverrideError {
         match self {
             Self::NoWhy => Some("a text that says why"),
             Self::TooLong { .. } => Some("a shorter text"),
-            Self::UntilPast { .. } => Some("a time to come, such as 2030-12-01T00:00:00Z"),
+            Self::UntilPast { .. } => Some("a time to come, such as 2040-12-01T00:00:00Z"),
             Self::UnknownLimit { .. } | Self::Bucket { .. } | Self::DoesNotFit { .. } => {
                 Some("the name of a limit that can have overrides")
             }

@@ -13,14 +13,14 @@ use utoipa::ToSchema;
 const SECOND: u128 = SECOND_NANOS as u128;
 const SECOND_NANOS: u64 = 1_000_000_000;
 
-/// A moment as RFC 3339 writes it, in UTC: `2026-12-01T00:00:00Z`.
+/// A moment as RFC 3339 writes it, in UTC: `2040-12-01T00:00:00Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
-#[schema(value_type = String, format = DateTime, examples("2026-12-01T00:00:00Z"))]
+#[schema(value_type = String, format = DateTime, examples("2040-12-01T00:00:00Z"))]
 pub struct Utc(pub Moment);
 
 /// Why a text is not a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a time from 1970 to 2262 with an offset: expected one such as 2026-12-01T00:00:00Z")]
+#[error("not a time from 1970 to 2262 with an offset: expected one such as 2040-12-01T00:00:00Z")]
 pub struct UtcError;
 
 /// Exact to the nanosecond.

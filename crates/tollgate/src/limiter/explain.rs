@@ -109,19 +109,20 @@ impl Explanation {
         writeln!(
             f,
             "  refill   one token every {interval}; from empty to full in {}",
-            interval.times(terms.burst())
+            interval.times(terms.burst()).brief()
         )?;
         writeln!(
             f,
             "  now      {} of {} tokens left; full in {}",
             self.before.remaining,
             terms.burst(),
-            self.before.reset_in
+            self.before.reset_in.brief()
         )?;
-        let (price, depth) = (interval.times(self.cost), interval.times(terms.burst()));
+        let (price, depth) =
+            (interval.times(self.cost).brief(), interval.times(terms.burst()).brief());
         write!(f, "  cost {:<3} ", self.cost)?;
         let Decision { allowed, shadow, remaining, reset_in, .. } = &self.answer;
-        let wait = self.wait;
+        let (wait, reset_in) = (self.wait.brief(), reset_in.brief());
         match (*allowed, *shadow) {
             (true, false) => {
                 writeln!(f, "allowed: it would owe {reset_in} of at most {depth}; {remaining} left")

@@ -231,7 +231,7 @@ fn the_explanation_of_a_rate_that_is_not_whole_says_so() {
     let explained = limiter.explain("A", "x", 1, START).unwrap().to_string();
     assert!(explained.contains("one token every 333ms333us333ns and 1/3 ns"), "{explained}");
     assert!(
-        explained.contains("allowed: it would owe 333ms333us334ns of at most 1s; 2 left"),
+        explained.contains("allowed: it would owe 333.4ms of at most 1s; 2 left"),
         "{explained}"
     );
 }

@@ -1,4 +1,4 @@
-use super::super::markdown::{commands, crates_are_mentioned, links};
+use super::super::markdown::{commands, crates_are_mentioned, links, untils};
 use super::super::tree::Tree;
 use super::lines;
 
@@ -40,4 +40,11 @@ fn every_crate_is_on_the_map() {
 #[test]
 fn a_missing_map_is_refused() {
     assert_eq!(crates_are_mentioned(&Tree::of(&[])).len(), 1);
+}
+
+#[test]
+fn an_example_that_lasts_until_a_day_that_comes_soon_is_refused() {
+    let text = "{\"until\":\"2026-12-01T00:00:00Z\"}\n--until 2039-12-31\n`until`: 2040-01-01\n\
+                \"until\": null\nuntil 2026 it was so\nuntil: 2041-01-01 until=2000-01-01\n";
+    assert_eq!(lines(&untils("docs/a.md", text)), [1, 2, 6]);
 }

@@ -67,7 +67,8 @@ EXAMPLES
 
 pub(crate) const HTTP_HELP: &str = after_help!(
     "\
-Asks `POST /v1/spend` over HTTP/1.1, without TLS; {key} becomes a number. The server needs such a
+Asks `POST /v1/spend` over HTTP/1.1, without TLS; {key} becomes a number, and at the end of an IPv4
+address counts addresses up. The server needs such a
 limit. To --judge, name the limits file.
 
 EXAMPLES

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use rustls::AlertDescription;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tollgate::Nanos;
@@ -29,6 +30,15 @@ pub(crate) enum HttpError {
     Slow { url: Url, timeout: Nanos },
     #[error("making a secure connection to {url} (does --ca say who signed its certificate?)")]
     Tls { url: Url, source: io::Error },
+    #[error(
+        "{url} wants to see a certificate of the client: show one with --cert FILE and --key FILE"
+    )]
+    WantsCertificate { url: Url, source: io::Error },
+    #[error(
+        "{url} refuses the certificate that is shown with --cert: it is not signed by whom the \
+         server trusts (`http.client_ca` there), or not any more valid"
+    )]
+    RefusesCertificate { url: Url, source: io::Error },
     #[error("talking to {url} (is it http:// or https://?)")]
     Talk { url: Url, source: io::Error },
     #[error("what answers at {url} is no Tollgate server of this version: {path} got {reply}")]
@@ -91,8 +101,13 @@ impl HttpError {
             }
             error => error.into_io(),
         };
-        if matches!(source.get_ref(), Some(inner) if inner.is::<rustls::Error>()) {
-            return Self::Tls { url, source };
+        if let Some(error) = source.get_ref().and_then(|inner| inner.downcast_ref()) {
+            let shows_one = place.tls.own.is_some();
+            return match refused_certificate(error) {
+                true if shows_one => Self::RefusesCertificate { url, source },
+                true => Self::WantsCertificate { url, source },
+                false => Self::Tls { url, source },
+            };
         }
         match source.kind() {
             io::ErrorKind::ConnectionRefused
@@ -109,6 +124,8 @@ impl HttpError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Unreachable { .. }
+            | Self::WantsCertificate { .. }
+            | Self::RefusesCertificate { .. }
             | Self::Slow { .. }
             | Self::Tls { .. }
             | Self::Talk { .. }
@@ -124,6 +141,20 @@ impl Reply {
     pub(super) fn parse<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.body).ok()
     }
+}
+
+/// Whether the server broke off because of what the client showed of itself, or did not show.
+fn refused_certificate(error: &rustls::Error) -> bool {
+    let rustls::Error::AlertReceived(alert) = error else { return false };
+    matches!(
+        alert,
+        AlertDescription::CertificateRequired
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::DecryptError
+    )
 }
 
 fn token_help(had_token: bool) -> &'static str {

@@ -15,7 +15,7 @@ Shadow: {burst: 1, count: 1, period: 1ms, shadow: true}
 fn body(decided: &[Decided<'_>], merged: &Merged, has_modes: bool) -> DecisionBody {
     let answer = |each: &Decided<'_>, decision: &Decision| AnswerBody {
         state: StateBody::new(decision),
-        limit: LimitBody { shadow: each.of.shadow, ..LimitBody::of(each.ask.limit, each.of.terms) },
+        limit: LimitBody::new(each.ask.limit, each.of.terms, each.of.shadow),
         id: each.of.id.to_owned(),
         bucket: format!("{}:{}", each.of.prefix, each.of.id),
     };

@@ -237,3 +237,19 @@ fn every_bound_is_the_one_that_is_kept() {
     let rule = kind::BAD_ASKS.rule;
     assert!(rule.contains(&format!("1 to {TRANSACTION_ASKS_MAX}")), "{rule}");
 }
+
+/// A cost goes up to 2^64 - 1, which a reader of `int64` cannot hold.
+#[test]
+fn integers_that_cannot_be_negative_are_told_to_be_so() {
+    let document = document(&HttpSettings::default());
+    let mut costs = 0;
+    walk(&document, &mut |value| {
+        let is_signed = matches!(value["format"].as_str(), Some("int64" | "int32"));
+        assert!(!is_signed || value["minimum"] != 0, "{value}");
+        if let Some(cost) = value.get("properties").and_then(|all| all.get("cost")) {
+            assert_eq!((&cost["type"], &cost["format"]), (&"integer".into(), &"uint64".into()));
+            costs += 1;
+        }
+    });
+    assert!(costs > 3, "{costs}");
+}

@@ -1,6 +1,9 @@
 //! The HTTP door's `POST /v1/spend`, in HTTP/1.1.
 
-use super::template::Template;
+use std::io::Write as _;
+use std::net::Ipv4Addr;
+
+use super::template::{HOLE, Template};
 use super::{Answer, Strange, Taken, Wire, line};
 
 /// How long the head of an answer can be, in bytes.
@@ -8,8 +11,21 @@ const HEAD_BYTES_MAX: usize = 1 << 14;
 
 /// One ask as JSON, and the decision that answers it.
 pub(crate) struct HttpWire {
-    template: Template,
+    request: Request,
 }
+
+enum Request {
+    Template(Template),
+    /// Of an id that counts addresses up from the first: digits in front would be none.
+    Address {
+        before: Vec<u8>,
+        first: u32,
+        after: Vec<u8>,
+    },
+}
+
+/// How long an IPv4 address is at most: `255.255.255.255`.
+const ADDRESS_BYTES_MAX: usize = 15;
 
 /// What is asked of a server.
 pub(crate) struct Spend<'a> {
@@ -27,20 +43,53 @@ impl HttpWire {
         let (limit, id) = (quoted(spend.limit), quoted(spend.id));
         let body = format!(r#"{{"limit":{limit},"id":{id},"cost":{}}}"#, spend.cost);
         let token = spend.token.map(|token| format!("authorization: Bearer {token}\r\n"));
-        let head = format!(
-            "POST /v1/spend HTTP/1.1\r\nhost: {}\r\n{}content-type: application/json\r\n\
-             content-length: {}\r\n\r\n",
-            spend.host,
-            token.unwrap_or_default(),
-            empty.length(&body),
-        );
-        Self { template: empty.bytes(head.as_bytes()).text(&body) }
+        let head = |length: usize| {
+            format!(
+                "POST /v1/spend HTTP/1.1\r\nhost: {}\r\n{}content-type: application/json\r\n\
+                 content-length: {length}\r\n\r\n",
+                spend.host,
+                token.as_deref().unwrap_or_default(),
+            )
+        };
+        let address = first_address(spend.id).filter(|_| !spend.limit.contains(HOLE));
+        let request = if let (Some(first), Some((before, after))) = (address, body.split_once(HOLE))
+        {
+            // In front of the hole stands what the address has anyway.
+            let stem = spend.id.len() - HOLE.len();
+            let before = &before[..before.len() - stem];
+            let length = before.len() + ADDRESS_BYTES_MAX + after.len();
+            let before = format!("{}{before}", head(length)).into_bytes();
+            Request::Address { before, first: first.into(), after: after.into() }
+        } else {
+            let length = empty.length(&body);
+            Request::Template(empty.bytes(head(length).as_bytes()).text(&body))
+        };
+        Self { request }
     }
+}
+
+/// The address that an id with key 0 is, such as `10.0.0.0` of `10.0.0.{key}`.
+fn first_address(id: &str) -> Option<Ipv4Addr> {
+    let stem = id.strip_suffix(HOLE).filter(|stem| stem.ends_with('.'))?;
+    format!("{stem}0").parse().ok()
 }
 
 impl Wire for HttpWire {
     fn ask(&self, key: u64, out: &mut Vec<u8>) {
-        self.template.write(key, out);
+        match &self.request {
+            Request::Template(template) => template.write(key, out),
+            Request::Address { before, first, after } => {
+                let key = u32::try_from(key).unwrap_or(u32::MAX);
+                out.extend_from_slice(before);
+                let start = out.len();
+                // Writing to memory does not fail.
+                let _ = write!(out, "{}", Ipv4Addr::from(first.wrapping_add(key)));
+                let end = start + ADDRESS_BYTES_MAX + after.len();
+                out.extend_from_slice(after);
+                // JSON may end with spaces, so every request is as long as any other.
+                out.resize(end, b' ');
+            }
+        }
     }
 
     fn answer<'a>(&self, received: &'a [u8]) -> Result<Option<Taken<'a>>, Strange> {

@@ -274,3 +274,27 @@ fn junk_is_never_the_end_of_us() {
         }
     }
 }
+
+#[test]
+fn keys_in_an_address_count_addresses_up() {
+    let spend = Spend { host: "h:1", limit: "L", id: "10.0.0.{key}", cost: 1, token: None };
+    let wire = HttpWire::new(keys(), &spend);
+    let body = |key| {
+        let mut out = Vec::new();
+        wire.ask(key, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{head} {body}");
+        body.to_owned()
+    };
+    for (key, address) in
+        [(0, "10.0.0.0"), (7, "10.0.0.7"), (255, "10.0.0.255"), (300, "10.0.1.44")]
+    {
+        let expected = format!(r#"{{"limit":"L","id":"{address}","cost":1}}"#);
+        assert_eq!(body(key).trim_end(), expected);
+    }
+    let spend = Spend { id: "x10.0.0.{key}", ..spend };
+    let mut out = Vec::new();
+    HttpWire::new(keys(), &spend).ask(7, &mut out);
+    assert!(String::from_utf8(out).unwrap().contains("x10.0.0.0"), "no address: digits as ever");
+}

@@ -182,7 +182,10 @@ fn overrides_are_listed_from_files_and_from_run_time() {
     assert_eq!(listed(""), ["Addresses:10.0.0.1", "Logins:ada", "Logins:bob"]);
     assert_eq!(listed("?limit=Logins"), ["Logins:ada", "Logins:bob"]);
     assert_eq!(listed("?after=Logins:ada"), ["Logins:bob"]);
-    assert_eq!(listed("?limit=Nobody"), [] as [&str; 0]);
+    // A page without any would be taken for the answer to another question: that nobody has one.
+    let unknown = asked.get("/v1/overrides?limit=Login");
+    assert_eq!((unknown.status, &unknown.problem()["field"]), (404, &json!("limit")));
+    assert!(unknown.text.contains("did you mean `Logins`?"), "{}", unknown.text);
     let page = asked.get("/v1/overrides?limit=Logins&after=Logins%3Aada").json();
     let bob = &page["overrides"][0];
     assert_eq!((&bob["source"], &bob["why"]), (&json!("file"), &json!("load tests")));

@@ -6,6 +6,9 @@ use num_bigint::BigInt;
 
 use crate::terms::{Terms, ceil_div};
 
+/// No bucket holds more tokens, and so none can owe more; where it looks so, time stepped back.
+const BURST_MAX: u64 = 1 << 32;
+
 /// What a bucket answers.
 ///
 /// Lengths of time are the exact value rounded up to whole nanoseconds, so waiting that long is
@@ -53,6 +56,9 @@ pub struct Bucket {
     terms: Terms,
     /// In ticks of `1/count` ns; `None` where nothing is stored, which is a full bucket.
     tat: Option<BigInt>,
+    /// Whole tokens that are owed besides, since terms came into force under which the bucket holds
+    /// less than it owed. They come back one by one, at the rate in force, from the arrival time on.
+    hidden: BigInt,
 }
 
 impl Bucket {
@@ -62,7 +68,7 @@ impl Bucket {
     /// Where a field of `terms` is zero.
     pub fn new(terms: Terms) -> Self {
         assert!(terms.are_valid(), "a limit has no zero in it: {terms}");
-        Self { terms, tat: None }
+        Self { terms, tat: None, hidden: BigInt::ZERO }
     }
 
     /// A bucket whose stored theoretical arrival time is a whole nanosecond.
@@ -80,10 +86,16 @@ impl Bucket {
         self.tat.as_ref()
     }
 
+    /// Whole tokens that are owed besides what the answers tell of, as of the last write.
+    pub fn hidden(&self) -> &BigInt {
+        &self.hidden
+    }
+
     /// Spends `cost` if there is room; a cost of 0 stores nothing. Refuses a cost above the burst.
     pub fn spend(&mut self, cost: u64, now: u64) -> Result<Answer, Mistake> {
         let (answer, new) = self.weigh(cost, now)?;
         if answer.allowed && cost > 0 {
+            self.settle(&self.terms.ticks(now));
             self.tat = Some(new);
         }
         Ok(answer)
@@ -94,37 +106,47 @@ impl Bucket {
         self.weigh(cost, now).map(|(answer, _)| answer)
     }
 
-    /// Gives `cost` back, up to full. Refuses a cost above the burst.
+    /// Gives `cost` back, up to full: first what the answers tell of, then what is hidden. Refuses a
+    /// cost above the burst.
     pub fn refund(&mut self, cost: u64, now: u64) -> Result<Answer, Mistake> {
         self.refuse_above_burst(cost)?;
         let terms = self.terms;
         let now = terms.ticks(now);
-        let Some(tat) = self.tat.as_ref().filter(|tat| now <= **tat) else {
-            return Ok(Answer::full(terms, false));
-        };
-        let new = (tat - terms.price(cost)).max(now.clone());
+        let mut before = self.clone();
+        before.settle(&now);
+        let Some(tat) = before.tat.take() else { return Ok(Answer::full(terms, false)) };
+        let mut after = Self { tat: Some(&tat - terms.price(cost)), ..before.clone() };
+        after.settle(&now);
+        let new = after.tat.take().unwrap_or_default();
+        // Nobody has more than a full bucket, nor was anything given back before there was time.
+        let new = if after.hidden == BigInt::ZERO { new.max(now.clone()) } else { new };
+        let shown = new.clone().max(now.clone());
         let answer = Answer {
-            allowed: new != *tat,
-            remaining: terms.tokens_floor(&(&now - &new + terms.price(terms.burst))),
+            allowed: shown != tat.max(now.clone()) || after.hidden != before.hidden,
+            remaining: terms.tokens_floor(&(&now - &shown + terms.price(terms.burst))),
             retry_in: 0,
-            reset_in: terms.ns_ceil(&(&new - &now)),
+            reset_in: terms.ns_ceil(&(&shown - &now)),
         };
-        self.tat = Some(new);
+        if answer.allowed {
+            *self = Self { tat: Some(new.max(BigInt::ZERO)), ..after };
+        }
         Ok(answer)
     }
 
     /// Forgets everything spent.
     pub fn reset(&mut self) -> Answer {
         self.tat = None;
+        self.hidden = BigInt::ZERO;
         Answer::full(self.terms, true)
     }
 
     /// Puts new terms in force at `at`: what was spent stays spent, in tokens, and flows back at
     /// the new rate from then on.
     ///
-    /// A bucket cannot owe more than it holds, so the debt is limited to the new burst. The new
-    /// arrival time is rounded up to the finest step the new terms can tell apart. Terms that only
-    /// say the same in other words change nothing.
+    /// A bucket does not tell that it owes more than it holds: as many whole tokens are hidden as it
+    /// takes. Where they are more than a bucket can hide, none is, and the arrival time is that of all.
+    /// The new arrival time is rounded up to the finest step the new terms can tell apart. Terms that
+    /// only say the same in other words change nothing.
     pub fn change(&mut self, terms: Terms, at: u64) {
         if self.terms.mean_the_same_as(terms) {
             let (old, new) = (self.terms.ticks_per_step(), terms.ticks_per_step());
@@ -132,17 +154,35 @@ impl Bucket {
             self.terms = terms;
             return;
         }
+        self.settle(&self.terms.ticks(at));
         let new = Self::new(terms);
         let old = std::mem::replace(self, new);
         let Some(tat) = old.tat else { return };
         // The debt in tokens is `owed / old.period`; only the fraction is exact, so it stays one.
         let owed = (tat - old.terms.ticks(at)).max(BigInt::ZERO);
-        let owed = owed.min(old.terms.price(terms.burst));
+        let owed = owed + old.hidden * old.terms.period_ns;
+        let owed = owed.min(old.terms.price(BURST_MAX));
+        let beyond = (&owed - old.terms.price(terms.burst)).max(BigInt::ZERO);
+        let mut hidden = ceil_div(&beyond, old.terms.period_ns);
+        if hidden >= terms.hidden_end() {
+            hidden = BigInt::ZERO;
+        }
+        let owed = owed - &hidden * old.terms.period_ns;
         // debt * E' = owed / old.period * period' / count'; in steps of 1/count' ns the divisor
         // count' falls away, which leaves one division.
         let step = terms.ticks_per_step();
         let steps = ceil_div(&(owed * (terms.period_ns / step)), old.terms.period_ns);
         self.tat = Some(terms.ticks(at) + steps * step);
+        self.hidden = hidden;
+    }
+
+    /// Gives back the hidden tokens that have come back by `now`, in ticks.
+    fn settle(&mut self, now: &BigInt) {
+        let Some(tat) = &mut self.tat else { return };
+        let idle = (now - &*tat).max(BigInt::ZERO);
+        let back = (idle / self.terms.period_ns).min(self.hidden.clone());
+        *tat += &back * self.terms.period_ns;
+        self.hidden -= back;
     }
 
     /// The decision and the arrival time it leads to, which is only meant where it allows.

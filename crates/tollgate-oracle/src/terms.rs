@@ -53,6 +53,16 @@ impl Terms {
         product(tokens, self.period_ns)
     }
 
+    /// The first number of tokens that is too large for a bucket to hide under these terms.
+    ///
+    /// A bucket has 96 bits for its arrival time, counted in the finest steps, and hides tokens in
+    /// those that no arrival time of these terms reaches, if time ends before 2^63 ns.
+    pub fn hidden_end(self) -> BigInt {
+        let step = self.ticks_per_step();
+        let last = self.ticks(u64::MAX >> 1) / step + self.price(self.burst) / step;
+        BigInt::from(1) << 96_u64.saturating_sub(last.bits())
+    }
+
     /// Whole tokens in a length of time, rounded down; none in a negative one.
     pub(crate) fn tokens_floor(self, ticks: &BigInt) -> u64 {
         let tokens = ticks.max(&BigInt::ZERO) / self.period_ns;

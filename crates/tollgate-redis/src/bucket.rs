@@ -46,6 +46,17 @@ pub struct Answer {
     pub now: Moment,
     /// Whether tokens are missing that a transaction across slots holds, and may give back.
     pub is_held: bool,
+    /// How many tokens are owed besides after it, because the limit was lowered.
+    pub hidden: u64,
+}
+
+/// What a bucket owed before an ask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owed {
+    /// In ticks of the rule that is asked by.
+    pub(crate) debt: u64,
+    /// Tokens that are owed besides.
+    pub(crate) hidden: u64,
 }
 
 impl Ask<'_> {
@@ -60,15 +71,28 @@ impl Ask<'_> {
         }
     }
 
-    /// The outcome, where `debt` ticks were owed before.
-    pub(crate) fn outcome(&self, debt: u64) -> Outcome {
-        let rule = self.rule;
+    /// How many tokens are owed besides after it, where so much was owed before.
+    fn hidden(&self, owed: Owed) -> u64 {
+        match self.action {
+            Action::Reset => 0,
+            Action::Refund if self.cost <= self.rule.burst() => {
+                let rest = self.rule.price(self.cost).saturating_sub(owed.debt);
+                owed.hidden.saturating_sub(rest / self.rule.emission_interval().0)
+            }
+            _ => owed.hidden,
+        }
+    }
+
+    /// The outcome, where so much was owed before.
+    pub(crate) fn outcome(&self, owed: Owed) -> Outcome {
+        let (rule, debt) = (self.rule, owed.debt);
         match self.action {
             Action::Reset => answer(rule, Verdict::Allow, 0, Nanos::ZERO),
             _ if self.cost > rule.burst() => answer(rule, Verdict::Never, debt, Nanos::ZERO),
             Action::Refund => {
                 let left = debt.saturating_sub(rule.price(self.cost));
-                let verdict = if left < debt { Verdict::Allow } else { Verdict::Deny };
+                let is_given = left < debt || self.hidden(owed) < owed.hidden;
+                let verdict = if is_given { Verdict::Allow } else { Verdict::Deny };
                 answer(rule, verdict, left, Nanos::ZERO)
             }
             Action::CheckAndSpend | Action::CheckOnly | Action::SpendOnly => {
@@ -248,26 +272,33 @@ impl Call for Deal<'_> {
     }
 }
 
-/// The answer to one ask of a call. What is owed is told as below zero if some of it is held.
+/// The answer to one ask of a call. What is owed is told as below zero if some of it is held; and as
+/// text, if tokens are owed besides.
 fn read_item(ask: &Ask<'_>, item: &Value, now: Moment) -> Result<Answer, Failure> {
-    let (debt, is_held) = match item {
-        Value::Int(debt) if *debt < 0 => (!debt, true),
-        Value::Int(debt) => (*debt, false),
+    let both = |text: &[u8]| {
+        let (debt, hidden) = std::str::from_utf8(text).ok()?.split_once(' ')?;
+        Some((debt.parse::<i64>().ok()?, hidden.parse::<u64>().ok()?))
+    };
+    let (debt, hidden) = match item {
+        Value::Int(debt) => (*debt, 0),
+        Value::BulkString(text) => both(text).ok_or_else(|| nonsense(item))?,
         Value::ServerError(error) => return Err(Failure::of_server(error)),
         _ => return Err(nonsense(item)),
     };
-    let outcome = read_debt(ask, debt.cast_unsigned())?;
-    Ok(Answer { outcome, now, is_held })
+    let is_held = debt < 0;
+    let debt = if is_held { !debt } else { debt }.cast_unsigned();
+    Ok(Answer { is_held, ..read_owed(ask, Owed { debt, hidden }, now)? })
 }
 
-/// The outcome of an ask whose bucket owed so much.
-pub(crate) fn read_debt(ask: &Ask<'_>, debt: u64) -> Result<Outcome, Failure> {
+/// The answer to an ask whose bucket owed so much.
+pub(crate) fn read_owed(ask: &Ask<'_>, owed: Owed, now: Moment) -> Result<Answer, Failure> {
+    let debt = owed.debt;
     if debt > ask.rule.depth() {
         let (depth, rule) = (ask.rule.depth(), ask.rule);
         let text = format!("{debt} ticks owed of {depth}, by the rule {rule}");
         return Err(Failure::Nonsense(text));
     }
-    Ok(ask.outcome(debt))
+    Ok(Answer { outcome: ask.outcome(owed), now, is_held: false, hidden: ask.hidden(owed) })
 }
 
 /// The numbers of a reply, none of which is negative.

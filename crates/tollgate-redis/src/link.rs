@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use tollgate::Moment;
 
 use crate::address::{Access, Address, AddressError, Layout, Tls};
-use crate::bucket::{self, Answer, Ask};
+use crate::bucket::{self, Answer, Ask, Owed};
 use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::node::{Finder, Heard, Listener, Node};
@@ -405,11 +405,11 @@ impl Batch {
 pub(crate) fn read_debts(
     asks: &[Ask<'_>],
     now: u64,
-    debts: &[u64],
+    owed: &[[u64; 2]],
 ) -> Result<Vec<Answer>, Failure> {
     let now = bucket::moment(now);
-    let read = |(ask, &debt): (&Ask<'_>, _)| {
-        bucket::read_debt(ask, debt).map(|outcome| Answer { outcome, now, is_held: false })
+    let read = |(ask, &[debt, hidden]): (&Ask<'_>, &[u64; 2])| {
+        bucket::read_owed(ask, Owed { debt, hidden }, now)
     };
-    asks.iter().zip(debts).map(read).collect()
+    asks.iter().zip(owed).map(read).collect()
 }

@@ -167,7 +167,7 @@ impl Call for Entry {
         match &self.value {
             Value::Bucket(value) => {
                 to.arg("bucket").arg(value.at_micros).arg(value.debt);
-                to.arg(value.step).arg(value.rate).arg(value.burst);
+                to.arg(value.step).arg(value.rate).arg(value.burst).arg(value.hidden);
             }
             Value::Average(value) => {
                 to.arg("average").arg(value.at_micros).arg(&*value.rate).arg(&*value.period);

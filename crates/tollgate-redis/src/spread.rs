@@ -166,10 +166,11 @@ impl Part<'_> {
     fn read(&self, reply: &Result<Value, Failure>) -> Result<Held, Failure> {
         let reply = reply.as_ref().map_err(Clone::clone)?;
         match integers(reply).as_deref() {
-            Some([now, status, debts @ ..])
-                if debts.len() == self.asks.len() && *status <= DONE =>
+            Some([now, status, owed @ ..])
+                if owed.len() == 2 * self.asks.len() && *status <= DONE =>
             {
-                Ok(Held { status: *status, answers: read_debts(&self.asks, *now, debts)? })
+                let (owed, _) = owed.as_chunks();
+                Ok(Held { status: *status, answers: read_debts(&self.asks, *now, owed)? })
             }
             _ => Err(nonsense(reply)),
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use tollgate::algorithm::gcra;
+use tollgate::limiter::Owed;
 use tollgate::{Moment, Nanos};
 
 use crate::key::Kind;
@@ -82,7 +83,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// `at debt step/rate burst`: so many ticks were owed at that microsecond.
+/// `at debt step/rate burst`: so many ticks were owed at that microsecond; and ` +tokens` if more was
+/// owed than the bucket could show, because its limit was lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketValue {
     pub(crate) at_micros: u64,
@@ -90,13 +92,15 @@ pub struct BucketValue {
     pub(crate) step: u64,
     pub(crate) rate: u64,
     pub(crate) burst: u64,
+    pub(crate) hidden: u64,
 }
 
 impl BucketValue {
-    /// The value of a bucket that was found `at` to be full again after `full_in`; none if it is
-    /// full. What is owed is rounded up to the next tick. Refuses rules that Redis cannot count.
-    pub fn of(rule: &gcra::Rule, full_in: Nanos, at: Moment) -> Result<Option<Self>, TooSlow> {
-        if full_in.is_zero() {
+    /// The value of a bucket that was found to owe this `at` a moment; none if it is full. What is owed
+    /// is rounded up to the next tick. Refuses rules that Redis cannot count.
+    pub fn of(rule: &gcra::Rule, owed: Owed, at: Moment) -> Result<Option<Self>, TooSlow> {
+        let Owed { full_in, hidden } = owed;
+        if full_in.is_zero() && hidden == 0 {
             return Ok(None);
         }
         let kept = Rule::new(rule)?;
@@ -112,27 +116,48 @@ impl BucketValue {
         let part = (part * u128::from(step)).div_ceil(nanos.into());
         let debt = tokens.saturating_mul(step.into()).saturating_add(part);
         let debt = u64::try_from(debt).unwrap_or(u64::MAX).min(kept.depth());
-        Ok(Some(Self { at_micros, debt, step, rate, burst: kept.burst() }))
+        Ok(Some(Self { at_micros, debt, step, rate, burst: kept.burst(), hidden }))
     }
 
-    /// How long a bucket of `rule` that owes as many tokens at `now` takes to be full, rounded up to
-    /// whole nanoseconds. `now` counts in whole microseconds.
-    pub fn full_in(&self, rule: &gcra::Rule, now: Moment) -> Nanos {
+    /// What a bucket of `rule` owes that owes as many tokens at `now`, rounded up to whole nanoseconds.
+    /// `now` counts in whole microseconds. Under another rule than that of the value, so many tokens
+    /// are hidden that the rest fits.
+    pub fn owed(&self, rule: &gcra::Rule, now: Moment) -> Owed {
         let passed = (now.as_nanos() / NANOS_PER_MICRO).saturating_sub(self.at_micros);
-        let debt = self.debt.saturating_sub(passed.saturating_mul(self.rate));
+        let passed = u128::from(passed) * u128::from(self.rate);
+        let (step, debt) = (u128::from(self.step), u128::from(self.debt));
+        let back = passed.saturating_sub(debt) / step;
+        let hidden = u128::from(self.hidden).saturating_sub(back);
+        let debt = debt.saturating_sub(passed);
+        let is_same = Rule::new(rule).is_ok_and(|kept| {
+            (kept.emission_interval(), kept.burst()) == ((self.step, self.rate), self.burst)
+        });
+        let fits = hidden == 0 && debt <= u128::from(rule.burst()) * step;
+        let (debt, hidden) = if is_same || fits {
+            (debt, hidden)
+        } else {
+            let tokens = debt.div_ceil(step) + hidden;
+            let beyond = tokens.saturating_sub(rule.burst().into());
+            (debt + hidden * step - beyond * step, beyond)
+        };
         let (nanos, per_nanos) = rule.emission_interval();
-        // At most 2^53 times 2^62, by 2^53 times 2^32.
-        let length = (u128::from(debt) * u128::from(nanos))
-            .div_ceil(u128::from(self.step) * u128::from(per_nanos));
+        // At most 2^32 tokens of a rule that Redis counts, each of at most 2^53: with 2^62 too much.
+        let (tokens, part) = (debt / step, debt % step);
+        let part = (part * u128::from(nanos)).div_ceil(step * u128::from(per_nanos));
+        let length = (tokens * u128::from(nanos)).div_ceil(per_nanos.into()) + part;
+        let exact = debt.checked_mul(nanos.into());
+        let length = exact.map_or(length, |ticks| ticks.div_ceil(step * u128::from(per_nanos)));
         let depth = (u128::from(rule.burst()) * u128::from(nanos)).div_ceil(per_nanos.into());
-        Nanos::new(length.min(depth))
+        let hidden = u64::try_from(hidden).unwrap_or(u64::MAX);
+        Owed { full_in: Nanos::new(length.min(depth)), hidden }
     }
 }
 
 impl fmt::Display for BucketValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at_micros, debt, step, rate, burst } = self;
-        write!(f, "{at_micros} {debt} {step}/{rate} {burst}")
+        let Self { at_micros, debt, step, rate, burst, hidden } = self;
+        write!(f, "{at_micros} {debt} {step}/{rate} {burst}")?;
+        if *hidden > 0 { write!(f, " +{hidden}") } else { Ok(()) }
     }
 }
 
@@ -142,26 +167,35 @@ impl FromStr for BucketValue {
     fn from_str(text: &str) -> Result<Self, NotAValue> {
         let wrong = NotAValue {
             expected: "AT DEBT STEP/RATE BURST, all whole numbers: microseconds since 1970, ticks \
-                       that are owed, ticks per token and per microsecond, tokens",
+                       that are owed, ticks per token and per microsecond, tokens; +TOKENS that are \
+                       owed besides may follow",
         };
-        let mut words = text.split(' ');
+        let mut words = text.split(' ').peekable();
         let mut next = || words.next().ok_or(wrong);
         let (at, debt, emission, burst) = (next()?, next()?, next()?, next()?);
         let (step, rate) = emission.split_once('/').ok_or(wrong)?;
         let number = |text| whole(text).filter(|&number| number <= TICKS_MAX).ok_or(wrong);
+        let hidden = words.next_if(|word| word.starts_with('+'));
+        let hidden = hidden.map(|word| number(&word[1..])).transpose()?;
+        // What has come back of the next token of these is a debt below zero. It is not told.
+        let back = debt.strip_prefix('-').filter(|_| hidden.is_some());
+        let debt = back.map_or_else(|| number(debt), |back| number(back).map(|_| 0))?;
+        let hidden = hidden.unwrap_or_default();
         let value = Self {
             at_micros: number(at)?,
-            debt: number(debt)?,
+            debt,
             step: number(step)?,
             rate: number(rate)?,
             burst: number(burst)?,
+            hidden,
         };
         // Three words if a transaction holds something.
         let is_whole = matches!(words.count(), 0 | 3);
         let depth = value.step.checked_mul(value.burst).filter(|depth| *depth <= TICKS_MAX);
         let is_sound = value.rate > 0
             && u128::from(value.at_micros) * 1_000 < 1 << 63
-            && depth.is_some_and(|depth| depth > 0 && value.debt <= depth);
+            && depth.is_some_and(|depth| depth > 0 && value.debt <= depth)
+            && value.hidden <= gcra::BURST_MAX;
         if is_whole && is_sound { Ok(value) } else { Err(wrong) }
     }
 }
@@ -256,6 +290,11 @@ mod tests {
         let read = |text: &str| Value::read(Kind::Bucket, text).map(|it| it.to_string());
         assert_eq!(read(text).as_deref(), Ok(text));
         assert_eq!(read(&format!("{text} 00aa 5 1763273645123000")).as_deref(), Ok(text));
+        let more = format!("{text} +980");
+        assert_eq!(read(&more).as_deref(), Ok(&*more));
+        assert_eq!(read(&format!("{more} 00aa 5 1763273645123000")).as_deref(), Ok(&*more));
+        let back = "1763273645123456 -99999 100000/1 20 +980";
+        assert_eq!(read(back).as_deref(), Ok("1763273645123456 0 100000/1 20 +980"));
         for (kind, text) in [
             (Kind::Average, "1763273645123456 3.25 20"),
             (Kind::Quota, "18446744073709551615 1763273705.123456000 ms"),
@@ -279,6 +318,9 @@ mod tests {
             "1 2 3/4 9007199254740992",
             "9223372036854775 1 1/1 1x",
             "1 2 3/4 +5",
+            "1 -2 3/4 5",
+            "1 2 3/4 5 +",
+            "1 2 3/4 5 +4294967297",
         ] {
             let refused = Value::read(Kind::Bucket, text).unwrap_err().to_string();
             assert!(refused.contains("AT DEBT STEP/RATE BURST"), "{text}: {refused}");
@@ -306,10 +348,12 @@ mod tests {
             let most = u64::try_from(depth.min(1 << 62)).unwrap();
             let full_in = Nanos::new(random.log_between(1, most.max(1)).into());
             let now = Moment::from_nanos(random.log_between(1, 1 << 61));
-            let Ok(value) = BucketValue::of(&rule, full_in, now) else { continue };
+            let Ok(value) = BucketValue::of(&rule, Owed { full_in, hidden: 0 }, now) else {
+                continue;
+            };
             let value = value.unwrap();
             assert_eq!(value.to_string().parse(), Ok(value));
-            let back = value.full_in(&rule, now);
+            let back = value.owed(&rule, now).full_in;
             // It counts from the beginning of the microsecond.
             let since = u128::from(now.as_nanos() % NANOS_PER_MICRO);
             let least = full_in.get().saturating_add(since).min(depth);

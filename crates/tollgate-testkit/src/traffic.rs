@@ -65,6 +65,8 @@ pub struct Traffic {
     random: Random,
     accepts: fn(Terms) -> bool,
     terms: Vec<Option<Terms>>,
+    /// The terms before those, for changes that are taken back.
+    former: Vec<Option<Terms>>,
     now: u64,
     bucket: usize,
     plan: Option<Plan>,
@@ -79,7 +81,8 @@ impl Traffic {
         assert!(buckets > 0, "traffic needs a bucket");
         let mut random = Random::new(seed);
         let now = if random.chance(1, 4) { 0 } else { random.log_between(1, AT_NS_MAX / 2) };
-        Self { random, accepts, terms: vec![None; buckets], now, bucket: 0, plan: None }
+        let (terms, former) = (vec![None; buckets], vec![None; buckets]);
+        Self { random, accepts, terms, former, now, bucket: 0, plan: None }
     }
 
     /// The next step and its moment; `last` is the answer to the step before, where it had one.
@@ -165,8 +168,10 @@ impl Traffic {
 
     fn change(&mut self, bucket: usize) -> Step {
         let old = self.terms_of(bucket);
-        let terms = sample::changed(&mut self.random, old, self.accepts);
-        self.terms[bucket] = Some(terms);
+        let former = self.former[bucket].filter(|_| self.random.chance(1, 3));
+        let changed = |random: &mut Random| sample::changed(random, old, self.accepts);
+        let terms = former.unwrap_or_else(|| changed(&mut self.random));
+        (self.former[bucket], self.terms[bucket]) = (Some(old), Some(terms));
         Step::Change { bucket, terms }
     }
 

@@ -74,6 +74,31 @@ fn lowering_300_to_50_after_100_leaves_none_and_refills_at_the_new_rate() {
 }
 
 #[test]
+fn lowering_and_raising_again_leaves_what_came_back_meanwhile() {
+    let (wide, narrow) = (terms(1_000, 1_000, 60 * SECOND_NS), terms(10, 10, 60 * SECOND_NS));
+    let after = |secs: u64| {
+        let mut bucket = spent(wide, 1_000, 9);
+        bucket.change(narrow, 9);
+        bucket.change(wide, 9 + secs * SECOND_NS);
+        bucket.check(0, 9 + secs * SECOND_NS).unwrap().remaining
+    };
+    // The bucket of ten is full after a minute; those that it hides come back from then on.
+    assert_eq!([0, 5, 6, 60, 65, 66, 5_999, 6_000].map(after), [0, 0, 1, 10, 10, 11, 999, 1_000]);
+}
+
+#[test]
+fn what_is_hidden_is_given_back_last() {
+    let mut bucket = spent(terms(100, 1, SECOND_NS), 100, 9);
+    bucket.change(terms(3, 1, SECOND_NS), 9);
+    assert_eq!(bucket.refund(2, 9).unwrap().remaining, 2);
+    let answer = bucket.refund(2, 9).unwrap();
+    assert_eq!((answer.allowed, answer.remaining), (true, 3));
+    assert_eq!(*bucket.hidden(), 96.into());
+    bucket.change(terms(100, 1, SECOND_NS), 9);
+    assert_eq!(bucket.check(0, 9).unwrap().remaining, 4);
+}
+
+#[test]
 fn a_change_rounds_up_to_the_finest_step_of_the_new_rate() {
     // One of 7 per 11 ns, seen 1 ns later: (11/7 - 1) / (11/7) = 4/11 of a token is owed.
     let mut bucket = spent(terms(10, 7, 11), 1, 0);

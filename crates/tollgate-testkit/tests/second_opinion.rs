@@ -8,13 +8,16 @@ use tollgate_testkit::terms::Terms;
 use tollgate_testkit::traffic::Step;
 use tollgate_testkit::transaction::{Mode, Verdict, strictest};
 
-/// Debt counted down instead of a time counted up: `owed` steps of 1/count ns at the moment `at`.
+/// Debt counted down instead of a time counted up: `owed` steps of 1/count ns at the moment `at`, and
+/// so many tokens besides, of which the first comes back once nothing else is owed. What of it has
+/// come back already is `owed` below zero.
 #[derive(Clone, Copy)]
 struct Debtor {
     burst: i128,
     count: i128,
     period: i128,
     owed: i128,
+    hidden: i128,
     at: i128,
     stored: bool,
 }
@@ -24,16 +27,33 @@ impl Debtor {
         let step = i128::from(terms.ticks_per_step());
         let [burst, count, period] = [terms.burst, terms.count, terms.period_ns].map(i128::from);
         let (count, period) = (count / step, period / step);
-        Self { burst, count, period, owed: 0, at: 0, stored: false }
+        Self { burst, count, period, owed: 0, hidden: 0, at: 0, stored: false }
     }
 
     /// What is owed at another moment, which may be earlier; never less than nothing.
     fn owed_at(&self, now: i128) -> i128 {
-        if self.stored { (self.owed - (now - self.at) * self.count).max(0) } else { 0 }
+        self.both_at(now).0.max(0)
     }
 
-    fn store(&mut self, owed: i128, now: i128) {
-        (self.owed, self.at, self.stored) = (owed, now, true);
+    /// The same and what is hidden; what has come back of a hidden token is below zero.
+    fn both_at(&self, now: i128) -> (i128, i128) {
+        if self.stored { self.unhidden(self.owed - (now - self.at) * self.count) } else { (0, 0) }
+    }
+
+    fn unhidden(&self, owed: i128) -> (i128, i128) {
+        let back = (-owed).max(0).div_euclid(self.period).min(self.hidden);
+        (owed + back * self.period, self.hidden - back)
+    }
+
+    fn store(&mut self, (owed, hidden): (i128, i128), now: i128) {
+        (self.owed, self.hidden, self.at, self.stored) = (owed, hidden, now, true);
+    }
+
+    /// As many tokens as this no bucket can hide: it has 96 bits for them and for its times, of which
+    /// those reach to 2^63 ns and its burst.
+    fn hidden_end(&self) -> i128 {
+        let last = ((1_i128 << 63) - 1) * self.count + self.burst * self.period;
+        1 << (96 - (128 - last.leading_zeros()))
     }
 
     fn ns(&self, owed: i128) -> u128 {
@@ -67,7 +87,8 @@ impl Debtor {
         let answer = self.check(cost, now)?;
         if answer.allowed && cost > 0 {
             let now = i128::from(now);
-            self.store(self.owed_at(now) + i128::from(cost) * self.period, now);
+            let (owed, hidden) = self.both_at(now);
+            self.store((owed.max(0) + i128::from(cost) * self.period, hidden), now);
         }
         Ok(answer)
     }
@@ -77,17 +98,24 @@ impl Debtor {
         if cost > self.burst {
             return Err(Mistake::CostAboveBurst);
         }
-        let before = self.owed_at(now);
-        let after = (before - cost * self.period).max(0);
-        if after != before {
-            self.store(after, now);
+        let (before, hidden) = self.both_at(now);
+        let settled = Self { hidden, ..*self };
+        let (mut after, left) = settled.unhidden(before - cost * self.period);
+        if left == 0 {
+            after = after.max(0);
         }
-        let (remaining, reset_in) = (self.left(after), self.ns(after));
-        Ok(Answer { allowed: after != before, remaining, retry_in: 0, reset_in })
+        let shown = after.max(0);
+        let allowed = shown != before.max(0) || left != hidden;
+        if allowed {
+            // What was before there was time is nobody's.
+            self.store((after.max(-now * self.count), left), now);
+        }
+        let (remaining, reset_in) = (self.left(shown), self.ns(shown));
+        Ok(Answer { allowed, remaining, retry_in: 0, reset_in })
     }
 
     fn reset(&mut self) -> Answer {
-        self.stored = false;
+        (self.stored, self.hidden) = (false, 0);
         Answer { allowed: true, remaining: self.left(0), retry_in: 0, reset_in: 0 }
     }
 
@@ -97,11 +125,15 @@ impl Debtor {
             *self = old;
         } else if old.stored {
             let at = i128::from(at);
-            let owed = old.owed_at(at).min(self.burst * old.period);
+            let (owed, hidden) = old.both_at(at);
+            let owed = (owed.max(0) + hidden * old.period).min((1 << 32) * old.period);
             // Whole tokens and the rest apart, or the product would not fit.
-            let (tokens, rest) = (owed / old.period, owed % old.period);
+            let (mut tokens, rest) = (owed / old.period, owed % old.period);
+            let beyond = (tokens + i128::from(rest > 0) - self.burst).max(0);
+            let hidden = if beyond < self.hidden_end() { beyond } else { 0 };
+            tokens -= hidden;
             let rest = (rest * self.period + old.period - 1) / old.period;
-            self.store(tokens * self.period + rest, at);
+            self.store((tokens * self.period + rest, hidden), at);
         }
     }
 }

@@ -145,7 +145,7 @@ fn the_format_is_what_the_documentation_says() {
     body.extend(Secret::new(1, 2).seal().fingerprint(b"key").get().to_le_bytes());
     let expires = NOW.as_nanos() + 3_000_000_000;
     body.extend([7, expires, 2].map(u64::to_le_bytes).concat());
-    let mut file = b"tollgate\x03\0\0\0....\x03".to_vec();
+    let mut file = b"tollgate\x05\0\0\0....\x03".to_vec();
     file.extend(u32::try_from(body.len()).unwrap().to_le_bytes());
     file.extend(body);
     file.extend(b"....\0\0\0\0\0....");

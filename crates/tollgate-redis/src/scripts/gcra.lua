@@ -16,7 +16,8 @@
 --   if it is told
 --
 -- Answers the moment, and for each key the ticks that it owed before: the caller knows the rest. If
--- a transaction that spans slots holds some of them, they are told as -1 - ticks. In the shorter
+-- a transaction that spans slots holds some of them, they are told as -1 - ticks. If tokens are owed
+-- besides, both are told as text, 'ticks tokens'. In the shorter
 -- form a key that is not a bucket is answered by an error of its own.
 
 local call, argv, format, match = redis.call, ARGV, string.format, string.match

@@ -9,7 +9,7 @@
 --
 -- A bucket is held by one transaction at a time, so that two of them are never seen half done.
 -- Answers the moment; 0 if the buckets are held by another, 1 if the transaction is denied here, 2
--- if it was done; and for each key the ticks that it owed before.
+-- if it was done; and for each key the ticks that it owed before, and the tokens that were owed besides.
 
 local argv, step, tx = ARGV, ARGV[2], ARGV[3]
 local now, spare = argv[1], 2
@@ -25,7 +25,7 @@ local answer = { now, 2 }
 for i, key in ipairs(KEYS) do
   local a = i * 6 - 2
   local price, depth = argv[a + 4] + 0, argv[a + 3] + 0
-  local bucket = read(key, argv[a + 1], argv[a + 2] + 0, depth, argv[a + 5] + 0, now)
+  local bucket = read(key, argv[a + 1], argv[a + 2] + 0, argv[a + 5] + 0, now)
   bucket.what, bucket.price, bucket.depth = argv[a], price, depth
   bucket.fits = price <= depth - bucket.debt
   if bucket.what == '6' or not bucket.fits and (bucket.what == '1' or bucket.what == '2') then
@@ -33,7 +33,7 @@ for i, key in ipairs(KEYS) do
   end
   busy = busy or bucket.tx ~= nil
   buckets[i] = bucket
-  answer[i + 2] = bucket.debt
+  answer[2 * i + 1], answer[2 * i + 2] = bucket.debt, bucket.hidden
 end
 
 local function hold(bucket)
@@ -51,13 +51,14 @@ local function keep(bucket)
     -- It came too late and was given back: take it again, as far as there is something to take.
     bucket.debt, bucket.dirty = math.min(bucket.depth, bucket.debt + bucket.price), true
   end
-  local debt = bucket.debt
+  local debt, hidden = bucket.debt, bucket.hidden
   if what == '4' then
     lower(bucket, bucket.price)
   elseif what == '5' then
-    bucket.debt, bucket.held, bucket.tx = 0, 0, nil
+    bucket.debt, bucket.held, bucket.tx, bucket.hidden = 0, 0, nil, 0
   end
   if bucket.debt < debt then bucket.gained, bucket.dirty = true, true end
+  if bucket.hidden < hidden then bucket.dirty = true end
 end
 
 if step == 'hold' then

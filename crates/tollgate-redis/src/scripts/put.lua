@@ -1,6 +1,6 @@
 -- Writes what was counted elsewhere under KEYS[1], unless what is there owes as much.
 --
--- ARGV: 'bucket', at, debt, step, rate, burst
+-- ARGV: 'bucket', at, debt, step, rate, burst, tokens that are owed besides
 --       'average', at, rate, period
 --       'quota', remaining, the moment it expires as seconds and nanoseconds, unit
 --
@@ -21,30 +21,38 @@ local function put(value, ms)
   return 1
 end
 
--- The ticks that are still owed of a debt; a clock that is behind gives nothing back.
-local function owed(at, debt, rate)
+-- The ticks that are still owed of a debt, and of tokens besides; a clock that is behind gives nothing
+-- back. What has come back of a token is a debt below zero.
+local function owed(at, debt, rate, step, hidden)
   if at < now then debt = debt - (now - at) * rate end
-  if debt < 0 then return 0 end
-  return debt
+  if debt < 0 then
+    local back = math.min(hidden, math.floor(-debt / step))
+    debt, hidden = debt + back * step, hidden - back
+    if hidden == 0 then debt = 0 end
+  end
+  return debt, hidden
 end
 
-local function bucket(at, debt, step, rate, burst)
-  debt = owed(at, debt, rate)
-  if debt == 0 then return 2 end
+local function bucket(at, debt, step, rate, burst, hidden)
+  debt, hidden = owed(at, debt, rate, step, hidden)
+  if debt <= 0 and hidden == 0 then return 2 end
   local rule, held = string.format('%d/%d %d', step, rate, burst), ''
-  local ms = debt / rate / 1000
+  local ms = math.min((debt + hidden * step) / rate / 1000, 9007199254740991)
+  if hidden > 0 then held = string.format(' +%d', hidden) end
   if there then
     local old_at, old_debt, under, old_step, old_rate, rest =
-      string.match(there, '^(%d+) (%d+) ((%d+)/(%d+) %d+)(.*)$')
+      string.match(there, '^(%d+) (%-?%d+) ((%d+)/(%d+) %d+)(.*)$')
     if not old_at then return not_ours() end
-    local old = owed(old_at + 0, old_debt + 0, old_rate + 0)
+    local besides, old_held = string.match(rest, '^ %+(%d+)(.*)$')
+    if besides then rest = old_held else besides = 0 end
+    local old, old_hidden = owed(old_at + 0, old_debt + 0, old_rate + 0, old_step + 0, besides + 0)
     if under == rule then
-      if old >= debt then return 0 end
+      if (old - debt) + (old_hidden - hidden) * step >= 0 then return 0 end
       -- A transaction that holds something goes on, but nothing is owed because of it any more:
       -- without it as much would be.
       local tx, taken = string.match(rest, '^ (%x+) %d+ (%d+)$')
-      if tx then held, ms = string.format(' %s 0 %s', tx, taken), math.max(ms, 1000) end
-    elseif old / old_step >= debt / step then
+      if tx then held, ms = string.format('%s %s 0 %s', held, tx, taken), math.max(ms, 1000) end
+    elseif old / old_step + old_hidden >= debt / step + hidden then
       return 0
     end
   end
@@ -97,7 +105,7 @@ local function quota(remaining, expires, fraction, unit)
 end
 
 if argv[1] == 'bucket' then
-  return bucket(argv[2] + 0, argv[3] + 0, argv[4] + 0, argv[5] + 0, argv[6] + 0)
+  return bucket(argv[2] + 0, argv[3] + 0, argv[4] + 0, argv[5] + 0, argv[6] + 0, argv[7] + 0)
 elseif argv[1] == 'average' then
   return average(argv[2] + 0, argv[3], argv[4])
 end

@@ -325,14 +325,14 @@ impl<'a> Stay<'a> {
         let (question, (name, sharing)) = (self.questions[place], self.names[place]);
         let home = &self.store.home;
         let bucket = home.denials.seal.fingerprint(name);
-        let Some(Answer { outcome, .. }) = answers.first().copied() else { return false };
+        let Some(Answer { outcome, hidden, .. }) = answers.first().copied() else { return false };
         if outcome.verdict != Verdict::Allow {
             self.store.leases.refused(bucket);
             return false;
         }
         let length = sharing.lease.unwrap_or_default();
         let left = self.store.leases.granted(bucket, size, question.ask.cost, length, self.now);
-        let cell = BucketCell::filling(known.id, &known.rule, outcome.reset_in, self.now);
+        let cell = BucketCell::filling(known.id, &known.rule, outcome.reset_in, hidden, self.now);
         self.local.learn(question.bucket, Some(cell), self.now);
         add(&home.tally.decided, 1);
         let remaining = outcome.remaining.saturating_add(left);
@@ -389,15 +389,16 @@ impl<'a> Stay<'a> {
         let mut asked = questions.iter().zip(answers);
         let is_vetoed = asked.any(|(it, answer)| Gcra::vetoes(&it.ask, &answer.outcome));
         let asked = questions.iter().zip(rules).zip(answers).zip(place);
-        for (((question, (known, forgotten)), Answer { outcome, is_held, .. }), index) in asked {
+        for (((question, (known, forgotten)), answer), index) in asked {
+            let Answer { outcome, is_held, hidden, .. } = *answer;
             let (name, full_in) = (self.names[index].0, outcome.reset_in);
             let is_denied = outcome.verdict == Verdict::Deny;
             let gives = matches!(question.ask.action, Action::Refund | Action::Reset);
             let takes = matches!(question.ask.action, Action::CheckAndSpend | Action::SpendOnly);
-            let cell = BucketCell::filling(known.id, &known.rule, full_in, self.now);
+            let cell = BucketCell::filling(known.id, &known.rule, full_in, hidden, self.now);
             // What an ask that changed nothing is told of the time after it, is not so.
             if is_denied || !is_vetoed && (gives || takes) || question.ask.cost == 0 {
-                let cell = (!full_in.is_zero()).then_some(cell);
+                let cell = (!full_in.is_zero() || hidden > 0).then_some(cell);
                 self.local.learn(question.bucket, cell, self.now);
             }
             if gives && !is_vetoed {

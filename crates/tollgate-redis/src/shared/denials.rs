@@ -147,8 +147,14 @@ impl Denials {
     /// Knows these rules from now on.
     pub(super) fn install(&self, book: &Arc<Book>) {
         let mut known = self.book.lock();
+        let cells = self.cells.load();
+        if book.has_lost_since(&known) {
+            // Under their numbers there may soon be other rules.
+            self.all_forgotten.fetch_add(1, Ordering::SeqCst);
+            cells.remove_where(Moment::EPOCH, |cell, _| book.rule(cell.rule()).is_none());
+        }
         *known = Arc::clone(book);
-        self.cells.load().install(book);
+        cells.install(book);
     }
 }
 

@@ -60,6 +60,28 @@ fn a_bucket_is_written_as_of_now_and_only_where_less_is_owed() {
 }
 
 #[test]
+fn what_is_owed_besides_is_moved_and_compared_too() {
+    let redis = Single::start();
+    let link = Blocking::open(&redis.url());
+    let owes = |ticks: u64, more: u64| {
+        let value = format!("{} {ticks} 1000000/1 10 +{more}", micros());
+        entry(Kind::Bucket, "6:ada", &value)
+    };
+    assert_eq!(put(&link, &owes(9_000_000, 500)), Put::Written);
+    let (found, _) = read(&link);
+    assert!(found[0].ends_with(" 1000000/1 10 +500"), "{found:?}");
+    assert_eq!(put(&link, &owes(9_000_000, 499)), Put::Kept);
+    assert_eq!(put(&link, &owes(9_999_999, 501)), Put::Written);
+    let plain = entry(Kind::Bucket, "6:ada", &format!("{} 100000000 1000000/1 100", micros()));
+    assert_eq!(put(&link, &plain), Put::Kept);
+    // All but nothing of it came back long ago.
+    let old = format!("{} 9000000 1000000/1 10 +90", micros() - 100_000_000);
+    assert_eq!(put(&link, &entry(Kind::Bucket, "7", &old)), Put::Over);
+    let left: u64 = redis.text(&["PTTL", "tollgate:{6:ada}"]).parse().unwrap();
+    assert!((490_000..=511_002).contains(&left), "{left}");
+}
+
+#[test]
 fn averages_and_quotas_are_moved_too() {
     let (from, to) = (Single::start(), Single::start());
     let (link, there) = (Blocking::open(&from.url()), Blocking::open(&to.url()));

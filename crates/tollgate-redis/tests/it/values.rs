@@ -37,6 +37,41 @@ fn a_person_can_read_what_is_kept() {
 }
 
 #[test]
+fn what_a_bucket_cannot_show_stands_in_its_value_and_is_owed_when_its_limit_is_raised_again() {
+    let server = Single::start();
+    let link = Blocking::open(&server.url());
+    let (wide, narrow) = (rule(1_000, 1, 1), rule(10, 1, 1));
+    let second = |n| START.after(Nanos::from_secs(n));
+    let ask = |rule, cost, since, now| {
+        link.gcra(&[Ask { since, ..spend(b"6:ada", rule, cost) }], Some(now))[0]
+    };
+    let value = || server.text(&["GET", "tollgate:{6:ada}"]);
+    assert_eq!(ask(&wide, 1_000, START, START).outcome.verdict, Verdict::Allow);
+    let denied = ask(&narrow, 1, START, START);
+    assert_eq!((denied.outcome.verdict, denied.hidden), (Verdict::Deny, 990));
+    assert_eq!(value(), "1700000000000000 10000000 1000000/1 10 +990");
+    // Full after ten seconds; and half of a token after that, which a spend begins anew.
+    let full = ask(&narrow, 0, START, second(10));
+    assert_eq!((full.outcome.remaining, full.hidden), (10, 990));
+    let half = second(10).after(Nanos::new(500_000_000));
+    assert_eq!(ask(&narrow, 1, START, half).outcome.remaining, 9);
+    assert_eq!(value(), "1700000010500000 1000000 1000000/1 10 +990");
+    let over = half.after(Nanos::from_secs(2));
+    assert_eq!(ask(&narrow, 0, START, over).hidden, 989);
+    let wide = ask(&wide, 0, over, over);
+    assert_eq!((wide.outcome.remaining, wide.hidden), (11, 0));
+    let refund = Ask { action: Action::Refund, ..spend(b"7", &narrow, 5) };
+    link.gcra(&[spend(b"7", &rule(20, 1, 1), 20)], Some(START));
+    let given = link.gcra(&[refund, refund, refund], Some(START));
+    let given: Vec<_> = given.iter().map(|it| (it.outcome.remaining, it.hidden)).collect();
+    assert_eq!(given, [(5, 10), (10, 10), (10, 5)]);
+    let left = server.text(&["GET", "tollgate:{7}"]);
+    assert_eq!(left, "1700000000000000 0 1000000/1 10 +5");
+    link.gcra(&[Ask { action: Action::Reset, ..spend(b"7", &narrow, 0) }], Some(START));
+    assert_eq!(server.text(&["EXISTS", "tollgate:{7}"]), "0");
+}
+
+#[test]
 fn a_key_lives_until_its_bucket_is_full_and_hardly_longer() {
     let server = Single::start();
     let link = Blocking::open(&server.url());

@@ -77,15 +77,15 @@ impl SavedState {
     /// What an id owes of a limit, if it owes something.
     pub fn find(&self, limit: &str, id: &str) -> Result<Option<Entry>, MoveError> {
         let limiter = &self.stores.limiter;
-        let full_in = match limiter.check(limit, id, 0, self.at) {
-            Ok(found) => found.reset_in,
+        let owed = match limiter.owed(limit, id, self.at) {
+            Ok(owed) => owed,
             // Without a rule nothing can be owed.
             Err(Mistake::NoDefault { .. }) => return Ok(None),
             Err(mistake) => return Err(mistake.into()),
         };
         let bucket = limiter.bucket_key(limit, id)?;
         let terms = limiter.terms(limit, id)?;
-        match BucketValue::of(terms.rule(), full_in, self.at) {
+        match BucketValue::of(terms.rule(), owed, self.at) {
             Ok(Some(value)) => {
                 Ok(Some(Entry { name: bucket.into_bytes(), value: Value::Bucket(value) }))
             }
@@ -114,15 +114,15 @@ impl SavedState {
         // It is counted from the beginning of the microsecond.
         let micros = self.at.as_nanos() / NANOS_PER_MICRO;
         let at = Moment::from_nanos(micros * NANOS_PER_MICRO);
-        let full_in = value.full_in(terms.rule(), at);
-        if full_in.is_zero() {
+        let owed = value.owed(terms.rule(), at);
+        if owed.is_nothing() {
             return Ok(Some(Put::Over));
         }
-        if !limiter.owe(limit, id, full_in, at)? {
+        if !limiter.owe(limit, id, owed, at)? {
             return Ok(Some(Put::Kept));
         }
         // Where there is no memory for a bucket, it stays full.
-        let is_full = limiter.check(limit, id, 0, at)?.reset_in.is_zero();
+        let is_full = limiter.owed(limit, id, at)?.is_nothing();
         if is_full { Err(MoveError::Full) } else { Ok(Some(Put::Written)) }
     }
 

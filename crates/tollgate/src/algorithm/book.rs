@@ -1,18 +1,20 @@
-//! The book of GCRA rules, and the cells that are read by it.
+//! The book of GCRA rules, by which cells are read.
 //!
 //! A cell says which rule its time is counted under, because the ticks of one rule mean nothing
-//! under another. Rules of limits never change and never leave the book: a limit that changes gets a
-//! new rule, and the old one points to it. Those that come with asks leave it when nobody needs them.
+//! under another. Rules of limits never change: a limit that changes gets a new rule, and the old one
+//! points to it. A rule leaves the book when nobody needs it, and later its number is another's.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::carried::CarriedRules;
-use super::gcra::{self, Outcome, Rule, TAT_BITS, Tat, Verdict};
-use super::{Algorithm, Cell, Change, Owner, Share, Standing};
+pub use super::cell::BucketCell;
+use super::cell::{EMPTIED, flags_after};
+use super::gcra::{self, Debt, Outcome, Rule, Verdict};
+use super::{Algorithm, Change, Owner, Share, Standing};
 use crate::{Moment, Nanos};
 
-/// How many rules one book can hold, over the life of a process and of the state it saves.
+/// How many rules of named limits one book can hold.
 pub const RULES_MAX: usize = 1 << 24;
 
 /// A rule's place in the book.
@@ -21,7 +23,7 @@ pub struct RuleId(u32);
 
 impl RuleId {
     /// In no book.
-    pub(crate) const NONE: Self = Self(u32::MAX >> 2);
+    pub(crate) const NONE: Self = Self(u32::MAX >> 3);
 
     pub(crate) const fn new(number: u32) -> Self {
         Self(number)
@@ -42,6 +44,13 @@ struct Entry {
     owner: Owner,
 }
 
+impl Entry {
+    /// Whether its rule has left the book.
+    fn is_gone(&self) -> bool {
+        self.successor == RuleId::NONE
+    }
+}
+
 /// All rules that a cell may have been written under.
 #[derive(Clone, Debug, Default)]
 pub struct Book {
@@ -57,7 +66,8 @@ pub struct Book {
 /// The book has no room for another rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there were {RULES_MAX} different rules, and no more can be held: start without saved state"
+    "there are {RULES_MAX} different rules, and no more can be held: use fewer, or wait until buckets are \
+     full that are under rules of old"
 )]
 pub struct BookFull;
 
@@ -70,6 +80,26 @@ impl Book {
         let id = RuleId(u32::try_from(self.entries.len()).map_err(|_| BookFull)?);
         self.entries.push(Entry { rule, successor: id, owner: Owner::CARRIED });
         Ok(id)
+    }
+
+    /// Adds a rule under a number that no rule has any more.
+    pub(crate) fn put(&mut self, id: RuleId, rule: Rule) {
+        if let Some(entry) = self.entries.get_mut(id.0 as usize) {
+            *entry = Entry { rule, successor: id, owner: Owner::CARRIED };
+        }
+    }
+
+    /// Has no rule under this number from now on. Nobody may ask by it, and no cell may be under it.
+    pub(crate) fn remove(&mut self, id: RuleId) {
+        if let Some(entry) = self.entries.get_mut(id.0 as usize) {
+            entry.successor = RuleId::NONE;
+        }
+    }
+
+    /// Whether rules of named limits have left since `old` was this book.
+    pub fn has_lost_since(&self, old: &Self) -> bool {
+        let mut both = old.entries.iter().zip(&self.entries);
+        both.any(|(old, new)| !old.is_gone() && new.is_gone())
     }
 
     /// Has keys under a rule be an owner's.
@@ -131,14 +161,16 @@ impl Book {
     }
 
     /// Every rule of a named limit, by number, each with the number of the one in force in its place.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Rule, RuleId)> {
-        self.entries.iter().map(|entry| (&entry.rule, entry.successor))
+    /// None where it has left.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Option<(&Rule, RuleId)>> {
+        let there = |entry: &Entry| !entry.is_gone();
+        self.entries.iter().map(move |it| there(it).then_some((&it.rule, it.successor)))
     }
 
     /// The rule of this number, if the book has it.
     pub fn rule(&self, id: RuleId) -> Option<Rule> {
         match self.entries.get(id.0 as usize) {
-            Some(entry) => Some(entry.rule),
+            Some(entry) => (!entry.is_gone()).then_some(entry.rule),
             None => self.carried.rule(id),
         }
     }
@@ -155,13 +187,20 @@ impl Book {
         self.rule(entry.successor).map(|rule| (entry.successor, rule))
     }
 
-    /// The bucket of `cell` under the rule `id`, as of `now`.
-    fn tat(&self, cell: &BucketCell, id: RuleId, rule: &Rule, now: Moment) -> Tat {
+    /// What a bucket owes under the rule `id`, as of `now`.
+    fn debt(&self, cell: &BucketCell, id: RuleId, rule: &Rule, now: Moment) -> Debt {
         if cell.rule() == id {
-            return cell.tat();
+            return cell.debt(rule).settled(rule, now);
         }
         let old = self.rule(cell.rule());
-        old.map_or(Tat::FULL, |old| gcra::carry_over(&old, rule, cell.tat(), now))
+        old.map_or(Debt::NONE, |old| gcra::carry_over(&old, rule, cell.debt(&old), now))
+    }
+
+    /// What a bucket owes as of `now`, under the rule that asks by `id` are decided by, and that rule.
+    pub fn owed(&self, cell: Option<BucketCell>, id: RuleId, now: Moment) -> Option<(Rule, Debt)> {
+        let (id, rule) = self.in_force(id)?;
+        let debt = cell.map_or(Debt::NONE, |cell| self.debt(&cell, id, &rule, now));
+        Some((rule, debt))
     }
 }
 
@@ -191,80 +230,6 @@ pub struct Ask {
     pub is_shadow: bool,
     /// How many tokens.
     pub cost: u64,
-}
-
-/// What is kept of a bucket: 16 bytes.
-///
-/// From the lowest bit: the TAT; whether the bucket was empty since it was last full; a bit that is not
-/// used; the number of the rule. They stay packed, because a decision only moves them about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BucketCell(u128);
-
-/// The bucket was empty, or denied an ask, since it was last full.
-const EMPTIED: u128 = 1 << TAT_BITS;
-const RULE_SHIFT: u32 = TAT_BITS + 2;
-
-impl BucketCell {
-    /// A full bucket, under no rule.
-    pub const FULL: Self = Self((RuleId::NONE.0 as u128) << RULE_SHIFT);
-
-    /// The bucket of `rule` that was found `at` to be full again after `full_in`.
-    pub fn filling(id: RuleId, rule: &Rule, full_in: Nanos, at: Moment) -> Self {
-        let tat = gcra::filling(rule, full_in, at);
-        let (_, peek) = gcra::spend(rule, tat, 0, at);
-        Self::new(tat, id, emptied(peek.remaining))
-    }
-
-    #[inline]
-    fn new(tat: Tat, rule: RuleId, flags: u128) -> Self {
-        Self(tat.as_ticks() | flags | u128::from(rule.0) << RULE_SHIFT)
-    }
-
-    #[inline]
-    const fn tat(self) -> Tat {
-        Tat::from_ticks(self.0 & (EMPTIED - 1))
-    }
-
-    /// The rule that its time is counted under.
-    #[inline]
-    pub const fn rule(self) -> RuleId {
-        RuleId((self.0 >> RULE_SHIFT) as u32)
-    }
-
-    #[inline]
-    const fn flags(self) -> u128 {
-        self.0 & EMPTIED
-    }
-
-    /// The flags after tokens were taken or given back at `now`, so that so many are left. A bucket
-    /// that was empty counts as such until it is full again: if it did not, who waits for one token
-    /// would have it forgotten by a flood.
-    #[inline]
-    fn flags_after(self, rule: &Rule, remaining: u64, now: Moment) -> u128 {
-        let before = if gcra::is_full(rule, self.tat(), now) { 0 } else { self.flags() };
-        before | emptied(remaining)
-    }
-}
-
-#[inline]
-const fn emptied(remaining: u64) -> u128 {
-    if remaining == 0 { EMPTIED } else { 0 }
-}
-
-impl Cell for BucketCell {
-    const WORDS: usize = 2;
-
-    #[inline]
-    fn read(word: impl Fn(usize) -> u64) -> Self {
-        Self(u128::from(word(0)) | u128::from(word(1)) << 64)
-    }
-
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the two halves of it")]
-    fn write(self, mut put: impl FnMut(usize, u64)) {
-        put(0, self.0 as u64);
-        put(1, (self.0 >> 64) as u64);
-    }
 }
 
 /// GCRA over the rules of a [`Book`].
@@ -297,7 +262,7 @@ impl Algorithm for Gcra {
                 &carried
             }
         };
-        if cell.rule() != ask.rule {
+        if !cell.is_plain_under(ask.rule) {
             return None;
         }
         if ask.action != Action::CheckAndSpend || ask.cost == 0 {
@@ -306,10 +271,11 @@ impl Algorithm for Gcra {
         let (after, outcome) = gcra::spend_short(rule, cell.tat(), ask.cost, now)?;
         let renewed = match outcome.verdict {
             Verdict::Allow => {
-                let flags = cell.flags_after(rule, outcome.remaining, now);
+                let tat = cell.tat();
+                let flags = flags_after(cell.flags(), rule, tat, outcome.remaining, now);
                 BucketCell::new(after, ask.rule, flags)
             }
-            _ => BucketCell(cell.0 | EMPTIED),
+            _ => cell.emptied(),
         };
         Some((outcome, renewed))
     }
@@ -324,32 +290,34 @@ impl Algorithm for Gcra {
         let Some((id, rule)) = book.in_force(ask.rule) else {
             return (Outcome::default(), Change::Keep);
         };
-        let before = cell.as_ref().map_or(Tat::FULL, |cell| book.tat(cell, id, &rule, now));
+        let before = cell.as_ref().map_or(Debt::NONE, |cell| book.debt(cell, id, &rule, now));
         let (after, outcome) = match ask.action {
-            Action::Refund => gcra::refund(&rule, before, ask.cost, now),
-            Action::Reset => gcra::reset(&rule),
+            Action::Refund => gcra::refund_debt(&rule, before, ask.cost, now),
+            Action::Reset => (Debt::NONE, gcra::reset(&rule).1),
             Action::CheckAndSpend | Action::CheckOnly | Action::SpendOnly => {
-                gcra::spend(&rule, before, ask.cost, now)
+                let (shown, outcome) = gcra::spend(&rule, before.shown, ask.cost, now);
+                (Debt { shown, ..before }, outcome)
             }
         };
         let change = match (ask.action, outcome.verdict, cell) {
             (Action::CheckAndSpend | Action::SpendOnly | Action::Refund, Verdict::Allow, _)
                 if ask.cost > 0 =>
             {
-                let cell = BucketCell::new(before, id, cell.map_or(0, BucketCell::flags));
-                let flags = cell.flags_after(&rule, outcome.remaining, now);
-                Change::Put(BucketCell::new(after, id, flags))
+                let flags = cell.map_or(0, BucketCell::flags);
+                let over_at = before.over_at(&rule);
+                let flags = flags_after(flags, &rule, over_at, outcome.remaining, now);
+                Change::Put(BucketCell::owing(after, id, &rule, flags))
             }
             (Action::Reset, ..) => Change::Remove,
             (Action::CheckOnly | Action::CheckAndSpend, Verdict::Deny, Some(cell))
                 if cell.flags() == 0 || cell.rule() != id =>
             {
-                Change::Mark(BucketCell::new(before, id, EMPTIED))
+                Change::Mark(BucketCell::owing(before, id, &rule, EMPTIED))
             }
             // It was written under another rule: by an ask that a reload overtook, or that brought
             // its own.
             (.., Some(cell)) if cell.rule() != id => {
-                Change::Mark(BucketCell::new(before, id, cell.flags()))
+                Change::Mark(BucketCell::owing(before, id, &rule, cell.flags()))
             }
             _ => Change::Keep,
         };
@@ -374,11 +342,13 @@ impl Algorithm for Gcra {
     }
 
     fn idle_at(book: &Book, cell: &BucketCell) -> Moment {
-        book.rule(cell.rule()).map_or(Moment::EPOCH, |rule| gcra::full_at(&rule, cell.tat()))
+        let full_at = |rule| gcra::full_at(&rule, cell.over_at(&rule));
+        book.rule(cell.rule()).map_or(Moment::EPOCH, full_at)
     }
 
     fn is_idle(book: &Book, cell: &BucketCell, now: Moment) -> bool {
-        book.rule(cell.rule()).is_none_or(|rule| gcra::is_full(&rule, cell.tat(), now))
+        let is_full = |rule| gcra::is_full(&rule, cell.over_at(&rule), now);
+        book.rule(cell.rule()).is_none_or(is_full)
     }
 
     #[inline]
@@ -390,14 +360,15 @@ impl Algorithm for Gcra {
             carried = book.carried.rule(cell.rule())?;
             &carried
         };
-        let rank = gcra::missing_part(rule, cell.tat(), now)?;
+        let rank = gcra::missing_part(rule, cell.over_at(rule), now)?;
         Some(Standing { rank, is_protected: cell.flags() != 0 })
     }
 
     fn owed(book: &Book, cell: &BucketCell, now: Moment) -> u64 {
         book.rule(cell.rule()).map_or(0, |rule| {
-            let (_, peek) = gcra::spend(&rule, cell.tat(), 0, now);
-            rule.burst().saturating_sub(peek.remaining)
+            let debt = cell.debt(&rule).settled(&rule, now);
+            let (_, peek) = gcra::spend(&rule, debt.shown, 0, now);
+            rule.burst().saturating_sub(peek.remaining).saturating_add(debt.hidden)
         })
     }
 
@@ -416,13 +387,16 @@ impl Algorithm for Gcra {
     }
 
     fn differ(old: &Book, new: &Book) -> bool {
-        old.entries.iter().zip(&new.entries).any(|(old, new)| old.successor != new.successor)
+        // No cell is under a rule that has left, or that has come since.
+        let is_there = |(old, new): &(&Entry, &Entry)| !old.is_gone() && !new.is_gone();
+        let mut both = old.entries.iter().zip(&new.entries).filter(is_there);
+        both.any(|(old, new)| old.successor != new.successor)
     }
 
     fn carry_over(book: &Book, cell: BucketCell, ask: Option<&Ask>, at: Moment) -> BucketCell {
         match book.in_force(ask.map_or(cell.rule(), |ask| ask.rule)) {
             Some((id, rule)) if id != cell.rule() => {
-                BucketCell::new(book.tat(&cell, id, &rule, at), id, cell.flags())
+                BucketCell::owing(book.debt(&cell, id, &rule, at), id, &rule, cell.flags())
             }
             _ => cell,
         }

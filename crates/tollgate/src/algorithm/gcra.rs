@@ -8,6 +8,8 @@
 //! Every comparison below is then between whole numbers, and nothing is ever rounded except the
 //! answers, which round up: a caller told to wait 333,333,334 ns is not refused again.
 //!
+//! A bucket whose limit was lowered below what it owes keeps all of it: see [`Debt`].
+//!
 //! The widths make overflow impossible: moments are below 2^63 ns, `rate` at most 2^32, `step` at
 //! most 2^62 and `burst` at most 2^32, so every stored time fits in [`TAT_BITS`] bits.
 
@@ -53,6 +55,15 @@ pub enum RuleError {
 }
 
 impl Rule {
+    /// The rule with the least of everything.
+    pub(crate) const SMALLEST: Self = Self {
+        burst: 1,
+        step: NonZeroU64::MIN,
+        rate: NonZeroU64::MIN,
+        depth: 1,
+        short_depth: Some(NonZeroU64::MIN),
+    };
+
     /// A rule of `count` tokens per `period`, up to `burst` at once. Refuses zeros and what lies
     /// beyond the bounds of this module.
     pub fn new(burst: u64, count: u64, period: Nanos) -> Result<Self, RuleError> {
@@ -100,9 +111,30 @@ impl Rule {
         widen(self.step.get(), other.rate) > widen(other.step.get(), self.rate)
     }
 
+    /// How many bits the time of a bucket takes that owes no more than it holds, at whatever moment.
+    pub(super) fn tat_bits(&self) -> u32 {
+        let last = self.ticks(Moment::MAX).saturating_add(self.depth);
+        u128::BITS.saturating_sub(last.leading_zeros())
+    }
+
+    /// Whether a cell has room for so many hidden tokens, besides a time of this rule.
+    pub(super) fn can_hide(&self, hidden: u64) -> bool {
+        let room = TAT_BITS.saturating_sub(self.tat_bits());
+        u128::from(hidden).checked_shr(room).unwrap_or(0) == 0
+    }
+
     #[inline]
     fn ticks(&self, now: Moment) -> u128 {
         widen(now.as_nanos(), self.rate)
+    }
+
+    /// How many of so many tokens come back in a time, and how much of the time is left for the next.
+    fn come_back(&self, ticks: u128, tokens: u64) -> (u64, u128) {
+        let back = divide(ticks, self.step);
+        match u64::try_from(back) {
+            Ok(back) if back < tokens => (back, ticks.saturating_sub(self.price(back))),
+            _ => (tokens, 0),
+        }
     }
 
     #[inline]
@@ -182,6 +214,54 @@ impl Tat {
     /// Ticks of its rule since the epoch.
     pub const fn as_ticks(self) -> u128 {
         self.0
+    }
+}
+
+/// What a bucket owes.
+///
+/// A bucket owes more than it holds if its limit was lowered after more was spent. It answers as an
+/// empty one that fills at the new rate, and the rest is *hidden*, in whole tokens, until the limit
+/// changes again: then it counts like all that was spent. So no change of a limit, there and back,
+/// gives anybody a token.
+///
+/// Hidden tokens come back like others, one after the other, at the rate in force, but only after
+/// those that are shown: while the bucket is full and nobody spends. A spend begins the token anew
+/// that was on its way back, and so loses its part of it, which is never in the client's favour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Debt {
+    /// What the answers tell of. Where something is hidden, this may be a moment that has passed:
+    /// since then hidden tokens come back.
+    pub shown: Tat,
+    /// How many tokens are owed besides. Together with the burst they are at most the largest burst
+    /// that the bucket ever had.
+    pub hidden: u64,
+}
+
+impl Debt {
+    /// Nothing is owed.
+    pub const NONE: Self = Self { shown: Tat::FULL, hidden: 0 };
+
+    /// When nothing will be owed any more if nobody spends.
+    pub fn over_at(&self, rule: &Rule) -> Tat {
+        Tat(self.shown.0.saturating_add(rule.price(self.hidden)))
+    }
+
+    /// The same debt without the hidden tokens that have come back by `now`.
+    #[must_use]
+    pub fn settled(self, rule: &Rule, now: Moment) -> Self {
+        if self.hidden == 0 {
+            return self;
+        }
+        let idle = rule.ticks(now).saturating_sub(self.shown.0);
+        let (back, _) = rule.come_back(idle, self.hidden);
+        let shown = Tat(self.shown.0.saturating_add(rule.price(back)));
+        Self { shown, hidden: self.hidden.saturating_sub(back) }
+    }
+}
+
+impl From<Tat> for Debt {
+    fn from(shown: Tat) -> Self {
+        Self { shown, hidden: 0 }
     }
 }
 
@@ -297,6 +377,29 @@ pub fn refund(rule: &Rule, tat: Tat, cost: u64, now: Moment) -> (Tat, Outcome) {
     (after, outcome)
 }
 
+/// [`refund`] of a bucket that may owe more than it shows: first what is shown, then what is hidden.
+pub fn refund_debt(rule: &Rule, debt: Debt, cost: u64, now: Moment) -> (Debt, Outcome) {
+    let (shown, outcome) = refund(rule, debt.shown, cost, now);
+    if debt.hidden == 0 || outcome.verdict == Verdict::Never {
+        return (Debt { shown, ..debt }, outcome);
+    }
+    let clock = rule.ticks(now);
+    let missing = debt.shown.0.saturating_sub(clock);
+    let price = rule.price(cost);
+    if price <= missing {
+        return (Debt { shown, ..debt }, outcome);
+    }
+    // As if so much more time had passed since the bucket was full.
+    let idle = clock.saturating_sub(debt.shown.0).saturating_add(price).saturating_sub(missing);
+    let (back, rest) = rule.come_back(idle, debt.hidden);
+    let after = Debt {
+        // What came back of a token before there was time is nobody's.
+        shown: Tat(clock.saturating_sub(rest)),
+        hidden: debt.hidden.saturating_sub(back),
+    };
+    (after, Outcome { verdict: Verdict::Allow, ..outcome })
+}
+
 /// The answer to a reset: a full bucket.
 pub fn reset(rule: &Rule) -> (Tat, Outcome) {
     let outcome = Outcome {
@@ -339,25 +442,38 @@ pub fn missing_part(rule: &Rule, tat: Tat, now: Moment) -> Option<f64> {
 }
 
 /// The bucket under a rule that replaces another at `at`: what was spent stays spent, token for
-/// token, and comes back at the new rate from then on. A bucket cannot owe more than it holds, so
-/// one that shrinks below what was spent is empty.
+/// token, and comes back at the new rate from then on. A bucket cannot show that it owes more than
+/// it holds, so of one that shrinks below what was spent, so many whole tokens are hidden that the
+/// rest fits: see [`Debt`].
+///
+/// What is shown is then more than the burst less one token, so none is left; and as it is never more
+/// than the burst, it is a state that this rule comes to by itself, from which nobody gets more than
+/// it allows.
 ///
 /// What is owed is rounded up to a whole tick of the new rule, and no ask by that rule can tell. One
 /// tick is all that a further change can make of it.
-pub fn carry_over(old: &Rule, new: &Rule, tat: Tat, at: Moment) -> Tat {
+///
+/// Where a cell has no room for what is to be hidden, all is shown: the bucket denies for longer than
+/// the new rule would, until it owes no more than it holds. Nobody can owe more than [`BURST_MAX`]: where it
+/// looks so, the time stepped back.
+pub fn carry_over(old: &Rule, new: &Rule, debt: Debt, at: Moment) -> Debt {
     if old == new {
-        return tat;
+        return debt;
     }
-    let debt = tat.0.saturating_sub(old.ticks(at));
-    let whole = divide(debt, old.step);
-    let debt = if whole >= new.burst.into() {
-        new.depth
-    } else {
-        let part = debt % NonZeroU128::from(old.step);
-        let part = divide_up(part.saturating_mul(new.step.get().into()), old.step);
-        whole.saturating_mul(new.step.get().into()).saturating_add(part)
-    };
-    Tat(new.ticks(at).saturating_add(debt))
+    let Debt { shown, hidden } = debt.settled(old, at);
+    let ticks = shown.0.saturating_sub(old.ticks(at));
+    let part = ticks % NonZeroU128::from(old.step);
+    let part = divide_up(part.saturating_mul(new.step.get().into()), old.step);
+    let whole = divide(ticks, old.step).saturating_add(hidden.into());
+    let (whole, part) =
+        if whole < BURST_MAX.into() { (whole, part) } else { (BURST_MAX.into(), 0) };
+    // In tokens and rounded up, so that a token of which a part is shown is not hidden as well.
+    let beyond = whole.saturating_add((part > 0).into()).saturating_sub(new.burst.into());
+    let hidden = u64::try_from(beyond).unwrap_or(BURST_MAX);
+    let left = whole.saturating_sub(hidden.into()).saturating_mul(new.step.get().into());
+    let shown = Tat(new.ticks(at).saturating_add(left.saturating_add(part)));
+    let debt = Debt { shown, hidden };
+    if new.can_hide(hidden) { debt } else { debt.over_at(new).into() }
 }
 
 /// Rounds up, which loses nothing: under the new rule only whole ticks can be told apart.

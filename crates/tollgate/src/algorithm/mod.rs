@@ -11,6 +11,7 @@
 pub mod average;
 pub mod book;
 pub mod carried;
+mod cell;
 pub mod gcra;
 pub mod quota;
 pub mod shelf;

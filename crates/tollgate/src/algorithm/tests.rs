@@ -159,7 +159,13 @@ fn check_widths(rule: &Rule, other: &Rule, tat: Tat, now: Moment) {
         let (after, refunded) = gcra::refund(rule, tat, cost, now);
         assert!(fits(after) && refunded.remaining <= rule.burst());
     }
-    assert!(fits(gcra::carry_over(rule, other, tat, now)));
+    let carried = gcra::carry_over(rule, other, tat.into(), now);
+    assert!(fits(carried.shown) && carried.hidden <= BURST_MAX);
+    assert!(fits(carried.over_at(other)) && carried.settled(other, now) == carried);
+    assert!(fits(carried.settled(other, Moment::MAX).over_at(other)));
+    for cost in [0, 1, other.burst(), u64::MAX] {
+        assert!(fits(gcra::refund_debt(other, carried, cost, now).0.over_at(other)));
+    }
     assert!(gcra::full_at(rule, tat) <= Moment::MAX);
 }
 
@@ -217,8 +223,9 @@ fn a_raised_limit_keeps_what_was_spent() {
     let (old, new) = (Rule::new(50, 50, hours).unwrap(), Rule::new(300, 300, hours).unwrap());
     let now = Moment::from_nanos(1 << 60);
     let (tat, _) = gcra::spend(&old, Tat::FULL, 50, now);
-    let tat = gcra::carry_over(&old, &new, tat, now);
-    assert_eq!(gcra::spend(&new, tat, 0, now).1.remaining, 250);
+    let debt = gcra::carry_over(&old, &new, tat.into(), now);
+    assert_eq!(gcra::spend(&new, debt.shown, 0, now).1.remaining, 250);
+    assert_eq!(debt.hidden, 0);
 }
 
 #[test]
@@ -227,7 +234,9 @@ fn a_lowered_limit_keeps_what_was_spent_and_refills_at_the_new_rate() {
     let (old, new) = (Rule::new(300, 300, hours).unwrap(), Rule::new(50, 50, hours).unwrap());
     let now = Moment::from_nanos(1 << 60);
     let (tat, _) = gcra::spend(&old, Tat::FULL, 100, now);
-    let tat = gcra::carry_over(&old, &new, tat, now);
+    let debt = gcra::carry_over(&old, &new, tat.into(), now);
+    assert_eq!(debt.hidden, 50, "what it cannot show");
+    let tat = debt.shown;
     let left_after = |secs| {
         let later = now.after(Nanos::from_secs(secs));
         gcra::spend(&new, tat, 0, later).1.remaining
@@ -236,12 +245,83 @@ fn a_lowered_limit_keeps_what_was_spent_and_refills_at_the_new_rate() {
 }
 
 #[test]
+fn a_limit_lowered_and_raised_again_gives_nobody_a_token() {
+    let per_minute = |tokens| Rule::new(tokens, tokens, Nanos::from_secs(60)).unwrap();
+    let (wide, narrow) = (per_minute(1_000), per_minute(10));
+    let now = Moment::from_nanos(1 << 60);
+    let (tat, _) = gcra::spend(&wide, Tat::FULL, 1_000, now);
+    let debt = gcra::carry_over(&wide, &narrow, tat.into(), now);
+    let again = gcra::carry_over(&narrow, &wide, debt, now);
+    assert_eq!(gcra::spend(&wide, again.shown, 0, now).1.remaining, 0);
+    // Ten came back meanwhile, and none of those that were hidden.
+    let later = now.after(Nanos::from_secs(60));
+    let again = gcra::carry_over(&narrow, &wide, debt, later);
+    assert_eq!(gcra::spend(&wide, again.shown, 0, later).1.remaining, 10);
+    // The bucket was full and idle for a minute: ten of those, too.
+    let later = now.after(Nanos::from_secs(120));
+    let again = gcra::carry_over(&narrow, &wide, debt, later);
+    assert_eq!(gcra::spend(&wide, again.shown, 0, later).1.remaining, 20);
+}
+
+#[test]
+fn whoever_spends_meanwhile_gets_no_hidden_token_back() {
+    let (wide, narrow) = (per_second(1_000, 1), per_second(1, 1));
+    let now = Moment::from_nanos(1 << 60);
+    let (tat, _) = gcra::spend(&wide, Tat::FULL, 1_000, now);
+    let mut debt = gcra::carry_over(&wide, &narrow, tat.into(), now);
+    assert_eq!(debt.hidden, 999);
+    let mut now = now;
+    for _ in 0..100 {
+        now = now.after(Nanos::from_secs(1));
+        let before = debt.settled(&narrow, now);
+        let (shown, outcome) = gcra::spend(&narrow, before.shown, 1, now);
+        assert_eq!(outcome.verdict, Verdict::Allow);
+        debt = gcra::Debt { shown, ..before };
+    }
+    let again = gcra::carry_over(&narrow, &wide, debt, now);
+    assert_eq!(gcra::spend(&wide, again.shown, 0, now).1.remaining, 0);
+}
+
+#[test]
+fn what_a_cell_hides_is_owed_however_little_room_there_is() {
+    let mut random = Random::new(12);
+    let (mut hidden, mut whole) = (0, 0);
+    for _ in 0..100_000 {
+        let mut rules = [sample::terms(&mut random, is_rule), sample::terms(&mut random, is_rule)];
+        rules.sort_by_key(|terms| terms.burst);
+        let [narrow, wide] = rules.map(rule);
+        let mut book = Book::default();
+        let ids = [book.add(wide).unwrap(), book.add(narrow).unwrap()];
+        let now = Moment::from_nanos(random.log_between(1, 1 << 62));
+        let ask =
+            |rule, cost| book::Ask { rule, action: Action::CheckAndSpend, is_shadow: false, cost };
+        let Change::Put(cell) = Gcra::decide(&book, None, &ask(ids[0], wide.burst()), now).1 else {
+            panic!("a full bucket has its burst")
+        };
+        let below = Gcra::carry_over(&book, cell, Some(&ask(ids[1], 0)), now);
+        assert_eq!(below.rule(), ids[1]);
+        assert_eq!(Gcra::decide(&book, Some(below), &ask(ids[1], 1), now).0.verdict, Verdict::Deny);
+        assert!(
+            Gcra::renew(&book, below, &ask(ids[1], 1), now)
+                .is_none_or(|it| { it.0.verdict == Verdict::Deny })
+        );
+        let (_, debt) = book.owed(Some(below), ids[1], now).unwrap();
+        let more = wide.burst() > narrow.burst();
+        hidden += usize::from(debt.hidden > 0);
+        whole += usize::from(more && debt.hidden == 0);
+        let above = Gcra::carry_over(&book, below, Some(&ask(ids[0], 0)), now);
+        assert_eq!(Gcra::decide(&book, Some(above), &ask(ids[0], 0), now).0.remaining, 0);
+    }
+    assert!(hidden > 10_000 && whole > 1_000, "{hidden} {whole}");
+}
+
+#[test]
 fn a_limit_that_says_the_same_changes_nothing_even_while_the_clock_is_behind() {
     let rule = Rule::new(2, 1, Nanos::from_secs(1)).unwrap();
     let same = Rule::new(2, 2, Nanos::from_secs(2)).unwrap();
     let (tat, _) = gcra::spend(&rule, Tat::FULL, 2, Moment::from_nanos(10_000_000_000));
     let behind = Moment::from_nanos(5_000_000_000);
-    assert_eq!(gcra::carry_over(&rule, &same, tat, behind), tat);
+    assert_eq!(gcra::carry_over(&rule, &same, tat.into(), behind), tat.into());
     assert_eq!(gcra::spend(&same, tat, 0, behind).1.reset_in, Nanos::from_secs(7));
 }
 

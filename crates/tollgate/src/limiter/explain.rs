@@ -36,6 +36,9 @@ pub struct Explanation {
     pub default: Option<(Limit, Origin)>,
     /// The cost that was asked about.
     pub cost: u64,
+    /// How many tokens are owed besides what the bucket shows, because the limit was lowered after
+    /// they were spent.
+    pub hidden: u64,
     /// The bucket as it is.
     pub before: Decision,
     /// What the ask would be answered.
@@ -51,6 +54,7 @@ impl Explanation {
         ask: &Request<'_>,
         [peek, question]: &[Question<Gcra>; 2],
         [before, after]: &[Outcome; 2],
+        hidden: u64,
     ) -> Result<Self, Mistake> {
         let answer = decision(resolver, ask, question, after)?;
         let unresolved = |unresolved| mistake(resolver, ask, unresolved);
@@ -58,7 +62,8 @@ impl Explanation {
         let applied = resolver.applied(ask.limit, ask.id, &mut buffer).map_err(unresolved)?;
         let terms = *applied.limit().ok_or(Unresolved::NoDefault).map_err(unresolved)?;
         let before = Decision::new(&peek.ask, before);
-        Ok(Self::new(&applied, terms, ask.cost, [before, answer], after.retry_in))
+        let told = Self::new(&applied, terms, ask.cost, [before, answer], after.retry_in);
+        Ok(Self { hidden, ..told })
     }
 
     fn new(
@@ -81,6 +86,7 @@ impl Explanation {
             comment: applied.over.and_then(|over| over.comment.as_deref()).map(str::to_owned),
             default,
             cost,
+            hidden: 0,
             before,
             answer,
             wait,
@@ -118,6 +124,15 @@ impl Explanation {
             terms.burst(),
             self.before.reset_in.brief()
         )?;
+        if self.hidden > 0 {
+            writeln!(
+                f,
+                "  besides  {} more tokens are owed, from before the limit was lowered; they come \
+                 back once it is full, in {}",
+                self.hidden,
+                interval.times(self.hidden).brief()
+            )?;
+        }
         let (price, depth) =
             (interval.times(self.cost).brief(), interval.times(terms.burst()).brief());
         write!(f, "  cost {:<3} ", self.cost)?;

@@ -50,6 +50,7 @@ pub use carry::CARRIED;
 pub use decisions::Decisions;
 pub use explain::Explanation;
 pub use mistake::Mistake;
+pub use saved::Owed;
 use snapshot::Snapshot;
 pub use transaction::{Merged, Mode, TRANSACTION_ASKS_MAX};
 pub use wherever::{AlreadyShared, Wherever};
@@ -89,6 +90,15 @@ struct Core {
     carried: Arc<CarriedRules>,
     /// What decides in place of `store`, if the buckets are shared.
     shared: OnceLock<Arc<dyn SharedStore<Gcra>>>,
+}
+
+impl Core {
+    /// How many tokens a bucket owes besides what it shows.
+    fn hidden(&self, question: &Question<Gcra>, now: Moment) -> u64 {
+        self.store.look(question.bucket, |book, cell| {
+            book.owed(cell, question.ask.rule, now).map_or(0, |(_, debt)| debt.hidden)
+        })
+    }
 }
 
 /// Whether an ask passes, and what the caller may want to know.
@@ -304,7 +314,8 @@ impl Limiter {
         let peek = Question { ask: Ask { cost: 0, ..question.ask }, ..question };
         let mut outcomes = [Outcome::default(); 2];
         self.core.store.decide(&[peek, question], &mut outcomes, now);
-        Explanation::of(&resolver, &ask, &[peek, question], &outcomes)
+        let hidden = self.core.hidden(&question, now);
+        Explanation::of(&resolver, &ask, &[peek, question], &outcomes, hidden)
     }
 
     /// The limit that applies to an id: its override, else the default. Allocates nothing unless

@@ -6,12 +6,12 @@ use super::Limiter;
 use crate::Moment;
 use crate::algorithm::book::BookFull;
 use crate::limits::Limits;
-use crate::limits::resolver::Resolver;
+use crate::limits::resolver::{Registry, Resolver};
 use crate::store::Store;
 
 impl Limiter {
     /// Replaces the limits, as of `at`. Everything spent stays spent, token for token. Refuses
-    /// only if there have been too many different rules since the start.
+    /// only if there are too many different rules.
     pub fn reload(&self, limits: Limits, at: Moment) -> Result<(), BookFull> {
         self.reload_around(limits, at, |swap| swap())
     }
@@ -28,6 +28,7 @@ impl Limiter {
         let mut registry = self.core.registry.lock();
         let mut next = registry.clone();
         let old = self.core.resolver.load();
+        self.remove_unused(&mut next, &old, at);
         let resolver = Resolver::new(limits, &self.core.seal, &mut next, Some(&old))?;
         let (moved, names) = resolver.moved_since(&old);
         drop(old);
@@ -56,5 +57,25 @@ impl Limiter {
         }
         *registry = next;
         Ok(())
+    }
+
+    /// Has rules leave the registry that nobody needs, if there are many. All buckets are looked at for
+    /// that, as for rules that come with asks.
+    fn remove_unused(&self, next: &mut Registry, old: &Resolver, at: Moment) {
+        let is_shared = self.core.shared.get().is_some();
+        let Some(mut leaving) = next.begin(old, at, is_shared) else { return };
+        // Nobody asks by one of these rules, so no other bucket comes to be under one meanwhile.
+        self.core.store.remove_where(at, |cell, is_forgotten| {
+            let rule = cell.rule();
+            if !leaving.has(rule) {
+                return false;
+            }
+            let goes = is_forgotten();
+            if !goes {
+                leaving.keep(rule);
+            }
+            goes
+        });
+        next.remove(leaving);
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use super::{Limiter, Mistake, Request, question};
 use crate::algorithm::book::{Action, BucketCell};
-use crate::algorithm::gcra::Outcome;
+use crate::algorithm::gcra::{self, Debt};
 use crate::limits::Limits;
 use crate::limits::resolver::{Registry, Resolver};
 use crate::store::Store;
@@ -56,23 +56,56 @@ impl Limiter {
         Ok(Self::of(resolver, store, seal, registry))
     }
 
-    /// Has a bucket owe at least what takes `full_in` to come back, as it was counted elsewhere, and
-    /// never more than it holds. Tells whether it owed less. For buckets that nobody asks for
-    /// meanwhile, such as those of a limiter that was just restored.
-    pub fn owe(&self, limit: &str, id: &str, full_in: Nanos, now: Moment) -> Result<bool, Mistake> {
+    /// What a bucket owes.
+    pub fn owed(&self, limit: &str, id: &str, now: Moment) -> Result<Owed, Mistake> {
+        let resolver = self.core.resolver.load();
+        let question = question(&resolver, &Request::new(limit, id, 0), Action::CheckOnly)?;
+        let found = self
+            .core
+            .store
+            .look(question.bucket, |book, cell| book.owed(cell, question.ask.rule, now));
+        Ok(found.map_or(Owed::default(), |(rule, debt)| Owed {
+            full_in: gcra::spend(&rule, debt.shown, 0, now).1.reset_in,
+            hidden: debt.hidden,
+        }))
+    }
+
+    /// Has a bucket owe at least this, as it was counted elsewhere, and never show more than it holds.
+    /// Tells whether it owed less. For buckets that nobody asks for meanwhile, such as those of a limiter
+    /// that was just restored.
+    pub fn owe(&self, limit: &str, id: &str, owed: Owed, now: Moment) -> Result<bool, Mistake> {
         let book = self.core.registry.lock().book();
         let resolver = self.core.resolver.load();
         let question = question(&resolver, &Request::new(limit, id, 0), Action::CheckOnly)?;
         let Some((rule_id, rule)) = book.in_force(question.ask.rule) else { return Ok(false) };
-        let mut outcome = [Outcome::default()];
-        self.core.store.decide(&[question], &mut outcome, now);
-        let (step, rate) = rule.emission_interval();
-        let depth = u128::from(rule.burst()).saturating_mul(step.into()).div_ceil(rate.into());
-        if outcome[0].reset_in >= full_in.min(Nanos::new(depth)) {
+        let Owed { full_in, hidden } = owed;
+        let new = Debt { shown: gcra::filling(&rule, full_in, now), hidden };
+        let found = self
+            .core
+            .store
+            .look(question.bucket, |book, cell| book.owed(cell, question.ask.rule, now));
+        let old = found.map_or(Debt::NONE, |(_, debt)| debt);
+        if owed.is_nothing() || old.over_at(&rule) >= new.over_at(&rule) {
             return Ok(false);
         }
-        let cell = BucketCell::filling(rule_id, &rule, full_in, now);
+        let cell = BucketCell::filling(rule_id, &rule, full_in, hidden, now);
         self.core.store.learn(question.bucket, Some(cell), now);
         Ok(true)
+    }
+}
+
+/// What a bucket owes, to be counted elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owed {
+    /// How long what it shows takes to come back.
+    pub full_in: Nanos,
+    /// How many tokens it owes besides, because its limit was lowered after they were spent.
+    pub hidden: u64,
+}
+
+impl Owed {
+    /// Whether it is nothing.
+    pub const fn is_nothing(&self) -> bool {
+        self.full_in.is_zero() && self.hidden == 0
     }
 }

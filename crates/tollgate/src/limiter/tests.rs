@@ -291,3 +291,55 @@ fn a_mistake_about_a_known_name_says_where_the_format_comes_from() {
         "(`NewOrdersPerAccount` is a known name, whose ids are regId: for others, use another name)"
     ), "{text}");
 }
+
+fn narrowed(burst: u64) -> Limits {
+    limits(
+        "A: {burst: 300, count: 1, period: 1h}",
+        &format!("A:7: {{burst: {burst}, count: 1, period: 1h}}"),
+    )
+}
+
+#[test]
+fn what_a_reload_costs_does_not_grow_with_how_often_limits_changed() {
+    let limiter = Limiter::with_memory(narrowed(20_000), MEMORY_MIN).unwrap();
+    assert!(limiter.spend("A", "7", 10, START).unwrap().allowed);
+    let mut most = [0; 3];
+    for change in 1..=16_000 {
+        // Never what it was before, and somebody asks by each.
+        limiter.reload(narrowed(20_000 + change), START).unwrap();
+        let left = limiter.check("A", "7", 0, START).unwrap().remaining;
+        assert_eq!(left, 20_000 + change - 10);
+        for (most, size) in most.iter_mut().zip(limiter.core.registry.lock().size()) {
+            *most = size.max(*most);
+        }
+    }
+    assert!(most.iter().all(|&size| size <= 100), "{most:?}");
+}
+
+#[test]
+fn names_and_overrides_that_are_gone_are_forgotten_once_nothing_is_owed_under_them() {
+    let alone = |id: u64, burst: u64| {
+        let over = format!(
+            "FailedAuthorizationsPerAccount:{id}: {{burst: {burst}, count: 1, period: 1h}}"
+        );
+        limits(&format!("N{id}: {{burst: {burst}, count: 1, period: 1h}}"), &over)
+    };
+    let limiter = Limiter::with_memory(alone(0, 5), MEMORY_MIN).unwrap();
+    for id in 0..2_000 {
+        let now = at(id * 3_600);
+        limiter.reload(alone(id, 5 + id), now).unwrap();
+        let asks =
+            [("FailedAuthorizationsPerAccount", id.to_string()), (&*format!("N{id}"), "x".into())];
+        for (limit, id) in asks {
+            assert!(limiter.spend(limit, &id, 1, now).unwrap().allowed);
+        }
+    }
+    let sizes = limiter.core.registry.lock().size();
+    assert!(sizes.iter().all(|&size| size <= 300), "{sizes:?}");
+    // What was spent an hour ago has come back; what was spent just now has not, nor is it lost.
+    limiter.reload(alone(1_998, 9), at(1_999 * 3_600)).unwrap();
+    limiter.reload(alone(1_999, 9), at(1_999 * 3_600)).unwrap();
+    let account = "FailedAuthorizationsPerAccount";
+    assert_eq!(limiter.check(account, "1999", 0, at(1_999 * 3_600)).unwrap().remaining, 8);
+    assert_eq!(limiter.check("N1999", "x", 0, at(1_999 * 3_600)).unwrap().remaining, 8);
+}

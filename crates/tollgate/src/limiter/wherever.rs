@@ -155,7 +155,9 @@ impl<'l> Wherever<'l> {
         let mut outcomes = [Outcome::default(); 2];
         self.visit(&**shared, &questions, &names, &mut outcomes, now).await;
         let resolver = self.limiter.core.resolver.load();
-        Explanation::of(&resolver, &ask, &questions, &outcomes)
+        // As this process learned it with the answer.
+        let hidden = self.limiter.core.hidden(&questions[0], now);
+        Explanation::of(&resolver, &ask, &questions, &outcomes, hidden)
     }
 
     async fn one(self, ask: Request<'_>, action: Action, now: Moment) -> Result<Decision, Mistake> {

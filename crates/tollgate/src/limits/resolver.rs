@@ -5,132 +5,26 @@
 //! together, and the fingerprint serves both to find an override and to find the bucket.
 
 mod carried;
+mod registry;
 mod saved;
+mod unused;
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashMap;
 
 pub(crate) use carried::Keys;
+use registry::Scope;
+pub(crate) use registry::{NO_EDITION, Registry};
 
 use super::{
     DefaultLimit, IdBuffer, IdError, IdFormat, Limit, Limits, NAMES_MAX, NamedLimit, OVERRIDES_MAX,
     Override,
 };
-use crate::algorithm::book::{Action, Ask, Book, BookFull, Gcra, RuleId};
-use crate::algorithm::carried::CarriedRules;
-use crate::algorithm::gcra::Rule;
-use crate::algorithm::{Owner, Share};
+use crate::algorithm::book::{Action, Ask, BookFull, Gcra, RuleId};
 use crate::store::shared::{BucketNames, Sharing};
 use crate::store::{Fingerprint, Question, Seal};
-
-/// Rules by what they are for, over the life of a process. A limit that returns to what it once
-/// was gets the rule it once had.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Registry {
-    book: Book,
-    ids: HashMap<RuleKey, RuleId>,
-    /// Who holds the keys of each name, from 1 on, over the life of a process.
-    owners: HashMap<Box<str>, Owner>,
-    /// What each owner has of a full memory, by number, as of the last files read.
-    shares: Vec<Share>,
-    /// The rule of each name's default, as of the last files read.
-    defaults: HashMap<Box<str>, RuleId>,
-    /// Rules of defaults that others have taken the place of, since the last book was made.
-    replaced: std::collections::HashMap<RuleId, RuleId>,
-}
-
-/// The next edition of limits and their book, of whatever limiter in this process.
-static EDITIONS: AtomicU64 = AtomicU64::new(NO_EDITION + 1);
-/// That of limits which nobody asks by.
-pub(crate) const NO_EDITION: u64 = 0;
-
-/// A default and an override that say the same are still two rules: one may change alone.
-type RuleKey = (Box<str>, Scope, Rule);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Scope {
-    Default,
-    Override,
-}
-
-impl Registry {
-    fn rule(&mut self, name: &str, scope: Scope, rule: Rule) -> Result<RuleId, BookFull> {
-        let key = (name.into(), scope, rule);
-        if let Some(id) = self.ids.get(&key) {
-            return Ok(*id);
-        }
-        let id = self.book.add(rule)?;
-        let owner = self.owner(name);
-        self.book.set_owner(id, owner);
-        self.ids.insert(key, id);
-        Ok(id)
-    }
-
-    /// Who holds the keys of a name. More names than a store has accounts for, over the life of a
-    /// process, have the last one in common.
-    fn owner(&mut self, name: &str) -> Owner {
-        // The first is for asks that bring their rule along.
-        let next = Owner::new(u32::try_from(self.owners.len() + 1).unwrap_or(u32::MAX));
-        *self.owners.entry_ref(name).or_insert(next)
-    }
-
-    /// From the next book on, keys of a name have this share of a full memory.
-    fn share(&mut self, named: &NamedLimit) {
-        let place = self.owner(named.name()).number() as usize;
-        if self.shares.len() <= place {
-            self.shares.resize(place + 1, Share::default());
-        }
-        self.shares[place] = named.share();
-    }
-
-    /// Whose keys each owner holds, by number; asks that bring their rule along have no name.
-    pub(crate) fn names(&self) -> Vec<Option<&str>> {
-        let mut names = vec![None; self.owners.len() + 1];
-        for (name, owner) in &self.owners {
-            names[owner.number() as usize] = Some(&**name);
-        }
-        names
-    }
-
-    /// What an owner has of a full memory.
-    pub(crate) fn share_of(&self, owner: Owner) -> Share {
-        self.shares.get(owner.number() as usize).copied().unwrap_or_default()
-    }
-
-    fn default(&mut self, named: &NamedLimit) -> Result<Option<RuleId>, BookFull> {
-        let Some(default) = named.default() else {
-            return Ok(None);
-        };
-        let id = self.rule(named.name(), Scope::Default, *default.limit.rule())?;
-        let old = self.defaults.insert(named.name().into(), id);
-        if let Some(old) = old.filter(|&old| old != id) {
-            self.replaced.insert(old, id);
-        }
-        Ok(Some(id))
-    }
-
-    /// The rules that come with asks.
-    pub(crate) fn carried(&self) -> Arc<CarriedRules> {
-        Arc::clone(self.book.carried())
-    }
-
-    /// From now on the book is another.
-    fn turn_over(&mut self) -> u64 {
-        let edition = EDITIONS.fetch_add(1, Ordering::Relaxed);
-        self.book.set_edition(edition);
-        edition
-    }
-
-    /// The rules so far, for a store.
-    pub(crate) fn book(&mut self) -> Arc<Book> {
-        self.book.replace(&std::mem::take(&mut self.replaced));
-        self.book.set_shares(Arc::new(self.shares.clone()));
-        Arc::new(self.book.clone())
-    }
-}
 
 /// How many names a thread keeps in mind, each in the place that its length says.
 const RECENT_NAMES: usize = 8;
@@ -233,14 +127,17 @@ impl Resolver {
         let (mut entries, mut places) = (Vec::new(), HashMap::new());
         for (place, named) in limits.iter().enumerate() {
             let mut entry = Entry::new(place, named, seal, registry)?;
-            entry.remember(old.and_then(|old| old.last_entry(named.name())));
+            entry.remember(old.and_then(|old| old.last_entry(named.name())), registry);
             places.insert(named.name().into(), place);
             entries.push((named.name().into(), entry));
         }
         let mut retired = HashMap::new();
         for (name, entry) in old.into_iter().flat_map(Self::all) {
-            if !places.contains_key(name) && retired.len() < NAMES_MAX {
-                retired.insert(name.clone(), entry.clone());
+            if !places.contains_key(name)
+                && retired.len() < NAMES_MAX
+                && let Some(entry) = entry.retired(registry)
+            {
+                retired.insert(name.clone(), entry);
             }
         }
         let keys = Keys::new(seal, registry);
@@ -418,13 +315,14 @@ impl Entry {
     }
 
     /// Keeps in mind what buckets without a rule were last decided by.
-    fn remember(&mut self, old: Option<&Self>) {
+    fn remember(&mut self, old: Option<&Self>, registry: &Registry) {
         let Some(old) = old.filter(|old| old.seal == self.seal) else {
             return;
         };
         for bucket in old.exceptions() {
             if let (None, Some(rule)) = (self.rule(bucket), old.last_rule(bucket))
                 && self.lapsed.len() < OVERRIDES_MAX
+                && registry.has(rule)
             {
                 self.lapsed.insert(bucket, rule);
             }

@@ -1,5 +1,7 @@
 //! The store in this process's memory.
 
+mod walk;
+
 use std::convert::identity;
 use std::io;
 use std::sync::Arc;
@@ -148,19 +150,6 @@ impl<A: Algorithm> MemoryStore<A> {
             self.hints.tell(self.shard(bucket.upper()), region);
         }
         inside.apply(key, place, Change::Put(cell), now);
-    }
-
-    /// Changes the buckets for which `change` says so, by what they are. What it can call tells whether
-    /// they may be forgotten for free. One shard after the other is locked meanwhile.
-    pub fn rewrite(
-        &self,
-        now: Moment,
-        mut change: impl FnMut(A::Cell, &dyn Fn() -> bool) -> Option<A::Cell>,
-    ) {
-        for shard in &self.shards {
-            let Inside { region, book, .. } = &mut *shard.0.lock();
-            region.rewrite(book, now, &mut change);
-        }
     }
 
     /// What `look` makes of a bucket as it is. It holds a lock, so it should take little time.

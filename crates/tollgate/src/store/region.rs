@@ -339,6 +339,26 @@ impl<A: Algorithm> Region<A> {
         }
     }
 
+    /// Forgets the cells for which `goes` says so, by what they are. What it can call tells whether they
+    /// may be forgotten for free.
+    pub(super) fn remove_where(
+        &mut self,
+        book: &A::Book,
+        now: Moment,
+        mut goes: impl FnMut(A::Cell, &dyn Fn() -> bool) -> bool,
+    ) {
+        let mut slot = 0;
+        while slot < self.end() {
+            let is_taken = self.key(slot) != NO_KEY;
+            if is_taken && goes(self.cell(slot), &|| self.is_forgotten(book, slot, now)) {
+                // Another may stand there now.
+                self.remove(book, slot);
+            } else {
+                slot += 1;
+            }
+        }
+    }
+
     /// Forgets what may be forgotten for free and, if that is not enough, takes more memory.
     fn grow(&mut self, book: &A::Book, now: Moment) {
         let more = (self.capacity / GROWTH).max(CAPACITY_MIN);

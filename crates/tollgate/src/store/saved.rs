@@ -86,7 +86,7 @@ use std::io;
 use crate::algorithm::book::BookFull;
 
 /// Which format this writes, and the only one it reads.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// How long a frame can be: what is held in memory at a time.
 pub const FRAME_BYTES_MAX: usize = 1 << 18;
 

@@ -16,16 +16,21 @@ use crate::store::shared::Sharing;
 use crate::store::{Fingerprint, Seal};
 
 const NO_RULE: u32 = u32::MAX;
+/// What stands for a rule that has left the book.
+const GONE: [u64; 3] = [0; 3];
 
 impl Registry {
     pub(crate) fn save<W: Write>(&self, to: &mut Writer<W>) -> io::Result<()> {
         to.count(self.book.len())?;
-        for (rule, successor) in self.book.iter() {
-            let (step, rate) = rule.emission_interval();
-            for number in [rule.burst(), step, rate] {
+        for entry in self.book.iter() {
+            let (numbers, successor) = entry.map_or((GONE, NO_RULE), |(rule, successor)| {
+                let (step, rate) = rule.emission_interval();
+                ([rule.burst(), step, rate], successor.number())
+            });
+            for number in numbers {
                 to.u64(number)?;
             }
-            to.u32(successor.number())?;
+            to.u32(successor)?;
         }
         to.count(self.ids.len())?;
         for ((name, scope, _), rule) in &self.ids {
@@ -73,17 +78,25 @@ impl Registry {
         let mut rules = Rules(Vec::new());
         let mut successors = Vec::new();
         for _ in 0..from.u32()? {
-            let (burst, step, rate) = (from.u64()?, from.u64()?, from.u64()?);
+            let numbers @ [burst, step, rate] = [from.u64()?, from.u64()?, from.u64()?];
+            let successor = from.u32()?;
+            if numbers == GONE {
+                let id = self.book.add(Rule::SMALLEST)?;
+                self.is_free(id);
+                rules.0.push(None);
+                continue;
+            }
             let rule = Rule::new(burst, rate, Nanos::new(step.into()));
             let rule = rule.map_err(|_| from.damage("a rule is beyond the bounds of all rules"))?;
-            rules.0.push(self.book.add(rule)?);
-            successors.push(from.u32()?);
+            let id = self.book.add(rule)?;
+            rules.0.push(Some(id));
+            successors.push((id, successor));
         }
         let mut replaced = StdHashMap::new();
-        for (old, new) in rules.0.iter().zip(successors) {
+        for (old, new) in successors {
             let new = rules.find(new).ok_or_else(|| from.damage(UNKNOWN_RULE))?;
-            if *old != new {
-                replaced.insert(*old, new);
+            if old != new {
+                replaced.insert(old, new);
             }
         }
         self.book.replace(&replaced);
@@ -92,11 +105,11 @@ impl Registry {
 }
 
 /// Rules by the numbers that they were saved under.
-pub(crate) struct Rules(Vec<RuleId>);
+pub(crate) struct Rules(Vec<Option<RuleId>>);
 
 impl Rules {
     fn find(&self, number: u32) -> Option<RuleId> {
-        self.0.get(usize::try_from(number).ok()?).copied()
+        self.0.get(usize::try_from(number).ok()?).copied().flatten()
     }
 
     fn read<R: Read>(&self, from: &mut Reader<R>) -> Result<RuleId, RestoreError> {

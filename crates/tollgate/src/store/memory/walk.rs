@@ -1,0 +1,33 @@
+//! Going through all buckets, for what none of them is asked.
+
+use super::{Inside, MemoryStore};
+use crate::Moment;
+use crate::algorithm::Algorithm;
+
+impl<A: Algorithm> MemoryStore<A> {
+    /// Changes the buckets for which `change` says so, by what they are. What it can call tells whether
+    /// they may be forgotten for free. One shard after the other is locked meanwhile.
+    pub fn rewrite(
+        &self,
+        now: Moment,
+        mut change: impl FnMut(A::Cell, &dyn Fn() -> bool) -> Option<A::Cell>,
+    ) {
+        for shard in &self.shards {
+            let Inside { region, book, .. } = &mut *shard.0.lock();
+            region.rewrite(book, now, &mut change);
+        }
+    }
+
+    /// Forgets the buckets for which `goes` says so, by what they are. What it can call tells whether
+    /// they may be forgotten for free. One shard after the other is locked meanwhile.
+    pub fn remove_where(
+        &self,
+        now: Moment,
+        mut goes: impl FnMut(A::Cell, &dyn Fn() -> bool) -> bool,
+    ) {
+        for shard in &self.shards {
+            let Inside { region, book, .. } = &mut *shard.0.lock();
+            region.remove_where(book, now, &mut goes);
+        }
+    }
+}

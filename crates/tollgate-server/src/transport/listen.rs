@@ -44,6 +44,20 @@ pub enum ListenError {
         /// Where it would listen.
         address: SocketAddr,
     },
+    /// Somebody else has the port.
+    #[error(
+        "the {door} door cannot listen on {address}, because another program does, perhaps another \
+         Tollgate (`ss -ltunp` shows which): stop it, choose another port with {}, or close the door \
+         with {} off",
+        flag(door, Some(address)),
+        flag(door, None)
+    )]
+    Taken {
+        /// The door.
+        door: &'static str,
+        /// Where it would listen.
+        address: SocketAddr,
+    },
     /// The system refuses.
     #[error("the {door} door cannot listen on {address}")]
     Bind {
@@ -64,7 +78,7 @@ pub(crate) fn tcp(
     workers: usize,
 ) -> Result<Listening<TcpListener>, ListenError> {
     refuse_open(door, address, allow)?;
-    open_all(door, address, workers, Type::STREAM, listening_socket)
+    open_all(door, address, workers, Type::STREAM)
 }
 
 /// Opens TCP sockets of a door that sees to it itself who may do what.
@@ -73,7 +87,7 @@ pub(crate) fn guarded_tcp(
     address: SocketAddr,
     workers: usize,
 ) -> Result<Listening<TcpListener>, ListenError> {
-    open_all(door, address, workers, Type::STREAM, listening_socket)
+    open_all(door, address, workers, Type::STREAM)
 }
 
 /// Opens UDP sockets. Refuses an address that others can reach without a list of who may.
@@ -83,16 +97,8 @@ pub(crate) fn udp(
     allow: &[IpNet],
     workers: usize,
 ) -> Result<Listening<UdpSocket>, ListenError> {
-    let open = |address| {
-        let socket = shared_socket(address, Type::DGRAM)?;
-        socket.bind(&SocketAddr::into(address))?;
-        // As much as the system allows; less only means that a burst is lost earlier.
-        let _ = socket.set_recv_buffer_size(UDP_BUFFER_BYTES);
-        let _ = socket.set_send_buffer_size(UDP_BUFFER_BYTES);
-        Ok(socket)
-    };
     refuse_open(door, address, allow)?;
-    open_all(door, address, workers, Type::DGRAM, open)
+    open_all(door, address, workers, Type::DGRAM)
 }
 
 fn refuse_open(
@@ -111,48 +117,60 @@ fn open_all<S: From<Socket>>(
     address: SocketAddr,
     workers: usize,
     kind: Type,
-    open: impl Fn(SocketAddr) -> io::Result<Socket>,
 ) -> Result<Listening<S>, ListenError> {
     let open_all = || {
-        refuse_taken(address, kind)?;
-        let first = open(address)?;
+        let first = open_alone(address, kind)?;
         let address = first.local_addr()?.as_socket().unwrap_or(address);
         let mut sockets = vec![S::from(first)];
         for _ in 1..workers {
-            sockets.push(S::from(open(address)?));
+            let socket = plain_socket(address, kind)?;
+            socket.set_reuse_port(true)?;
+            sockets.push(S::from(occupy(socket, address, kind)?));
         }
         Ok(Listening { address, sockets })
     };
-    open_all().map_err(|source| ListenError::Bind { door, address, source })
+    open_all().map_err(|source: io::Error| match source.kind() {
+        io::ErrorKind::AddrInUse => ListenError::Taken { door, address },
+        _ => ListenError::Bind { door, address, source },
+    })
 }
 
-/// Sockets that share an address would also share it with another server of the same user, and
-/// each would get a part of the clients. So first one that does not share is tried.
-fn refuse_taken(address: SocketAddr, kind: Type) -> io::Result<()> {
-    let socket = plain_socket(address, kind)?;
+/// The argument that says where a door listens; with an address, as an example of another port.
+fn flag(door: &str, taken: Option<&SocketAddr>) -> String {
+    match taken {
+        Some(taken) => {
+            let next = taken.port().checked_add(1).unwrap_or(1024);
+            format!("--{door} {}", SocketAddr::new(taken.ip(), next))
+        }
+        None => format!("--{door}"),
+    }
+}
+
+/// The first socket of an address. It is opened as one that shares its address with nobody, so of
+/// servers that start at the same moment the system lets one have it, and refuses the others. Only
+/// then may the sockets of the other workers join it: a server that comes later does not ask to
+/// share with its first socket, and is refused for as long as one of these is open.
+fn open_alone(address: SocketAddr, kind: Type) -> io::Result<Socket> {
+    let socket = occupy(plain_socket(address, kind)?, address, kind)?;
+    socket.set_reuse_port(true)?;
+    Ok(socket)
+}
+
+/// Gives a socket its address.
+fn occupy(socket: Socket, address: SocketAddr, kind: Type) -> io::Result<Socket> {
+    socket.set_nonblocking(true)?;
     if kind == Type::STREAM {
         // Connections that were closed a moment ago are no reason to refuse.
         socket.set_reuse_address(true)?;
     }
     socket.bind(&address.into())?;
     if kind == Type::STREAM {
-        socket.listen(1)?;
+        socket.listen(BACKLOG)?;
+    } else {
+        // As much as the system allows; less only means that a burst is lost earlier.
+        let _ = socket.set_recv_buffer_size(UDP_BUFFER_BYTES);
+        let _ = socket.set_send_buffer_size(UDP_BUFFER_BYTES);
     }
-    Ok(())
-}
-
-fn listening_socket(address: SocketAddr) -> io::Result<Socket> {
-    let socket = shared_socket(address, Type::STREAM)?;
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket)
-}
-
-fn shared_socket(address: SocketAddr, kind: Type) -> io::Result<Socket> {
-    let socket = plain_socket(address, kind)?;
-    socket.set_reuse_port(true)?;
-    socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
@@ -168,6 +186,9 @@ fn plain_socket(address: SocketAddr, kind: Type) -> io::Result<Socket> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -192,8 +213,43 @@ mod tests {
         assert_eq!(first.sockets.len(), 3);
         assert!(first.sockets.iter().all(|it| it.local_addr().unwrap() == first.address));
         let second = tcp("bucket", first.address, &[], 1).unwrap_err();
-        assert!(second.to_string().contains("the bucket door cannot listen"), "{second}");
+        let second = second.to_string();
+        assert!(second.contains("the bucket door cannot listen on"), "{second}");
+        assert!(second.contains("or close the door with --bucket off"), "{second}");
         let first = udp("udp", address, &[], 2).unwrap();
         assert!(udp("udp", first.address, &[], 2).is_err());
+    }
+    #[test]
+    fn of_servers_that_open_at_the_same_moment_exactly_one_has_the_port() {
+        const SERVERS: usize = 4;
+        const ROUNDS: usize = 50;
+        let open: [fn(SocketAddr) -> Option<SocketAddr>; 2] = [
+            |address| tcp("bucket", address, &[], 2).ok().map(forget),
+            |address| udp("udp", address, &[], 2).ok().map(forget),
+        ];
+        for open in open {
+            for _ in 0..ROUNDS {
+                // A port that was free a moment ago, and is nobody's now.
+                let free = tcp("bucket", "127.0.0.1:0".parse().unwrap(), &[], 1).unwrap().address;
+                let ready = Barrier::new(SERVERS);
+                let try_it = || {
+                    ready.wait();
+                    open(free)
+                };
+                let winners = thread::scope(|scope| {
+                    let all: Vec<_> = (0..SERVERS).map(|_| scope.spawn(try_it)).collect();
+                    all.into_iter().filter_map(|it| it.join().unwrap()).count()
+                });
+                assert_eq!(winners, 1, "of {SERVERS} that wanted {free}");
+            }
+        }
+    }
+
+    /// Keeps the sockets open until the process ends, so that whoever comes a little later finds
+    /// them too.
+    fn forget<S>(opened: Listening<S>) -> SocketAddr {
+        let address = opened.address;
+        std::mem::forget(opened);
+        address
     }
 }

@@ -12,11 +12,15 @@ use tollgate::limits::{FILE_BYTES_MAX, Faults, NamedLimit, Origin, Source};
 use tollgate_protocol::{bucket, udp};
 use tollgate_redis::TooSlow;
 
+use crate::reading::{Place, read_file};
 use crate::settings::Settings;
 
 /// The limits for a first try, and the page that explains limits files.
 pub const STARTER_LIMITS: Source<'static> =
     Source { name: "the starter limits", text: include_str!("starter/limits.yaml") };
+
+/// One byte more than a file may have, so that a larger one is refused as such.
+const BYTES_READ_MAX: usize = FILE_BYTES_MAX + 1;
 
 /// What is in a file, and what to call it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,29 +40,28 @@ pub enum ReadError {
 }
 
 impl Text {
-    /// Reads a file. `what` says what it holds, for errors.
+    /// Reads a file, or whatever a person names instead of one, such as a pipe. `what` says what it
+    /// holds, for errors.
     pub fn read(what: &'static str, path: &Path) -> Result<Self, ReadError> {
         let failed = |source| ReadError::Io { what, path: path.to_owned(), source };
-        // One byte more than there may be, so that a larger file is refused as such.
-        let bytes_max = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+        let bytes_max = u64::try_from(BYTES_READ_MAX).unwrap_or(u64::MAX);
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(failed)?;
         file.take(bytes_max).read_to_end(&mut bytes).map_err(failed)?;
+        Self::new(path, bytes)
+    }
+
+    /// Reads a file that a server reads, and perhaps again while it runs. Refuses what is no regular
+    /// file.
+    pub fn read_regular(what: &'static str, path: &Path) -> Result<Self, ReadError> {
+        let failed = |source| ReadError::Io { what, path: path.to_owned(), source };
+        Self::new(path, read_file(path, BYTES_READ_MAX).map_err(failed)?)
+    }
+
+    fn new(path: &Path, bytes: Vec<u8>) -> Result<Self, ReadError> {
         let name = path.display().to_string();
         let text = String::from_utf8(bytes).map_err(|error| not_text(&name, &error))?;
         Ok(Self { name, text })
-    }
-
-    /// The text of a file, or one that comes with the program.
-    fn read_or(
-        what: &'static str,
-        path: Option<&PathBuf>,
-        starter: &Source<'_>,
-    ) -> Result<Self, ReadError> {
-        match path {
-            Some(path) => Self::read(what, path),
-            None => Ok(Self::of(starter)),
-        }
     }
 
     /// A text that comes with the program.
@@ -92,7 +95,7 @@ fn not_text(name: &str, error: &FromUtf8Error) -> ReadError {
     }
 }
 
-/// Where the files are; where there is none, a starter stands in.
+/// Where the files are. If there is none of any kind, starters stand in for all of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     limits: Option<PathBuf>,
@@ -130,6 +133,16 @@ pub enum LoadError {
     /// Something is wrong in them.
     #[error(transparent)]
     Faults(#[from] Faults),
+    /// There are overrides of limits, and no limits.
+    #[error(
+        "the overrides in {} are of limits, and no limits file is named: name it with --limits, or \
+         `limits` in tollgate.yaml",
+        overrides.display()
+    )]
+    NoLimits {
+        /// Where the overrides are.
+        overrides: PathBuf,
+    },
     /// A limit is right, but the store that is shared cannot count it.
     #[error("`{limit}` ({origin}) cannot be kept in the store: {source}")]
     TooSlow {
@@ -160,21 +173,46 @@ impl Files {
         }
     }
 
-    /// What they say now. Refuses all of them if anything is wrong with one.
-    pub(crate) fn load(&self) -> Result<Loaded, LoadError> {
-        let limits = Text::read_or("limits", self.limits.as_ref(), &STARTER_LIMITS)?;
-        let overrides =
-            self.overrides.as_ref().map(|path| Text::read("overrides", path)).transpose()?;
-        let buckets = self.buckets.as_ref().map(|path| Text::read("buckets", path)).transpose()?;
-        let rules = Text::read_or("rules", self.rules.as_ref(), &udp::STARTER)?;
+    /// Whether there is none, so that starters stand in.
+    pub(crate) fn are_starters(&self) -> bool {
+        self.paths().next().is_none()
+    }
 
+    /// What they say now. Refuses all of them if anything is wrong with one. It is said at `place`
+    /// which of them is looked at.
+    pub(crate) fn load(&self, place: &Place) -> Result<Loaded, LoadError> {
+        let read = |what, path: &Option<PathBuf>| {
+            let read = |path: &PathBuf| {
+                place.is(path);
+                Text::read_regular(what, path)
+            };
+            path.as_ref().map(read).transpose()
+        };
+        let (limits, overrides) =
+            (read("limits", &self.limits)?, read("overrides", &self.overrides)?);
+        let (buckets, rules) = (read("buckets", &self.buckets)?, read("rules", &self.rules)?);
+
+        if let (None, Some(overrides)) = (&self.limits, &self.overrides) {
+            return Err(LoadError::NoLimits { overrides: overrides.clone() });
+        }
         let overrides = overrides.as_ref().map(Text::source);
-        let limits = Limits::parse(&limits.source(), overrides.as_ref())?;
+        let limits = match limits {
+            Some(limits) => Limits::parse(&limits.source(), overrides.as_ref())?,
+            None if self.are_starters() => Limits::parse(&STARTER_LIMITS, None)?,
+            None => Limits::new(),
+        };
         let limits = match buckets {
             Some(text) => limits.with_buckets(&text.source())?,
-            None => with_starter_buckets(limits)?,
+            None if self.are_starters() => with_starter_buckets(limits)?,
+            None => limits,
         };
-        let rules = udp::Rules::parse(&rules.source(), &limits)?;
+        let no_rules = Source { name: "no rules", text: "" };
+        let rules = match &rules {
+            Some(rules) => rules.source(),
+            None if self.are_starters() => udp::STARTER,
+            None => no_rules,
+        };
+        let rules = udp::Rules::parse(&rules, &limits)?;
         if self.is_shared {
             limits.iter().try_for_each(check_shared)?;
         }
@@ -183,30 +221,34 @@ impl Files {
 
     /// What faults call them.
     pub(crate) fn names(&self) -> Vec<String> {
-        let name = |path: &PathBuf| path.display().to_string();
-        let or = |path: &Option<PathBuf>, starter: &str| {
-            path.as_ref().map_or_else(|| starter.to_owned(), name)
-        };
-        let limits = or(&self.limits, STARTER_LIMITS.name);
-        let (buckets, rules) =
-            (or(&self.buckets, bucket::STARTER.name), or(&self.rules, udp::STARTER.name));
-        let overrides = self.overrides.as_ref().map(name);
-        [Some(limits), overrides, Some(buckets), Some(rules)].into_iter().flatten().collect()
+        if self.are_starters() {
+            let starters = [STARTER_LIMITS.name, bucket::STARTER.name, udp::STARTER.name];
+            return starters.map(str::to_owned).to_vec();
+        }
+        self.paths().map(|path| path.display().to_string()).collect()
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        let paths = [&self.limits, &self.overrides, &self.buckets, &self.rules];
+        paths.into_iter().flatten().map(PathBuf::as_path)
     }
 
     /// What they look like now.
-    pub(crate) fn stamp(&self) -> Stamp {
-        let paths = [&self.limits, &self.overrides, &self.buckets, &self.rules];
-        Stamp::of(paths.into_iter().flatten().map(PathBuf::as_path))
+    pub(crate) fn stamp(&self, place: &Place) -> Stamp {
+        Stamp::of(self.paths(), place)
     }
 }
 
 impl Stamp {
-    /// What these files look like now.
-    pub(crate) fn of<'a>(paths: impl Iterator<Item = &'a Path>) -> Self {
+    /// What these files look like now. It is said at `place` which of them is looked at.
+    pub(crate) fn of<'a>(paths: impl Iterator<Item = &'a Path>, place: &Place) -> Self {
         let stamp =
             |file: Metadata| (file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec());
-        Self(paths.map(|path| path.metadata().ok().map(stamp)).collect())
+        let look = |path: &Path| {
+            place.is(path);
+            path.metadata().ok().map(stamp)
+        };
+        Self(paths.map(look).collect())
     }
 
     /// What these files look like, and others.

@@ -16,8 +16,10 @@ use tollgate_redis::Shared;
 use crate::files::{Files, LoadError, Loaded};
 use crate::http::{Keys, KeysError};
 use crate::overrides::{Changing, Snapshot, Standing};
+use crate::reading::Unread;
 use crate::seen::{Door, Observatory};
 use crate::settings::Settings;
+use crate::transport::Time;
 
 /// How many changes of a reload are told in the log.
 const CHANGES_TOLD: usize = 20;
@@ -74,6 +76,9 @@ pub enum ReloadError {
     /// They cannot be used.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// They could not be read, whatever is in them.
+    #[error(transparent)]
+    Unread(#[from] Unread),
     /// There have been too many rules.
     #[error(transparent)]
     Full(#[from] BookFull),
@@ -155,16 +160,15 @@ impl House {
         &self.files
     }
 
-    /// Reads the files again and puts them in force, as of `now`. Everything spent stays spent, and
-    /// overrides that were made at run time stay. Refuses all of them if anything is wrong, and then
-    /// nothing changes.
-    pub(crate) fn reload(&self, now: impl FnOnce() -> Moment) -> Result<(), ReloadError> {
+    /// Puts in force what the files say. Everything spent stays spent, and overrides that were made at
+    /// run time stay. If it fails, nothing changes.
+    pub(crate) fn reload(&self, loaded: Loaded, time: &dyn Time) -> Result<(), ReloadError> {
+        let Loaded { limits, rules } = loaded;
         let changing = self.standing.change();
-        let Loaded { limits, rules } = self.files.load()?;
-        let now = now();
+        let (now, wall) = (time.now(), time.wall());
         // Before they are asked, so that they are counted in the order of the files.
         self.observatory.expect(limits.iter().map(NamedLimit::name));
-        let next = changing.load().with_files(limits, now);
+        let next = changing.load().with_files(limits, wall);
         // Rules of one file never meet limits of another, and the door waits for the swap only.
         self.apply(&changing, next, now, |swap| self.udp.reload(rules, swap))?;
         Ok(())

@@ -44,6 +44,7 @@ mod opening;
 pub mod overrides;
 mod polling;
 mod pressure;
+mod reading;
 mod readings;
 mod seen;
 mod server;
@@ -63,8 +64,9 @@ pub use files::{LoadError, ReadError, STARTER_LIMITS, Text, with_starter_buckets
 pub use house::ReloadError;
 pub use http::{KeysError, TlsError, TokensError};
 pub use life::{RunError, run};
-pub use log::{LogGuard, start_log};
+pub use log::{LogGuard, log_error, log_panics, start_log};
 pub use polling::{Lookout, polling};
+pub use reading::Unread;
 pub use server::{Server, StartError};
 pub use state::StateError;
 pub use transport::{ListenError, Time, batch};

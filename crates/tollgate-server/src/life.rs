@@ -3,20 +3,23 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 use tokio::net::UnixStream;
-use tokio::runtime;
+use tokio::runtime::{self, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
-use tokio::task::{LocalSet, spawn_local};
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::sync::{oneshot, watch};
+use tokio::task::{JoinHandle, LocalSet, spawn_blocking, spawn_local};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tollgate::Clock;
 use tollgate_redis::Shared;
 
 use crate::control::{self, Control};
 use crate::files::Stamp;
+use crate::house::ReloadError;
+use crate::reading::Unread;
 use crate::server::{Server, StartError};
 use crate::settings::Settings;
 use crate::state::StateError;
@@ -25,6 +28,8 @@ use crate::state::StateError;
 const STORE_CHECK_MAX: Duration = Duration::from_secs(5);
 /// How late an override may end, and how often the server looks at who holds what of memory.
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(1);
+/// How long the last save may take, when the server stops.
+const SAVE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Why a server ended, other than because it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +41,10 @@ pub enum RunError {
     Signals(#[source] io::Error),
     #[error("saving what was spent")]
     Save(#[source] StateError),
+    #[error(
+        "a disk does not answer, so what was spent last is not saved: see whether its device does"
+    )]
+    Stuck,
     #[error("something still uses the server, so it cannot be drained: this is a bug")]
     Held,
 }
@@ -44,27 +53,86 @@ pub enum RunError {
 pub fn run(settings: &Settings, announce: impl FnOnce(&Server)) -> Result<(), RunError> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(RunError::Signals)?;
+    let result = run_inside(&runtime, settings, announce);
+    // A thread that hangs on a disk is not waited for.
+    runtime.shutdown_background();
+    result
+}
+
+fn run_inside(
+    runtime: &Runtime,
+    settings: &Settings,
+    announce: impl FnOnce(&Server),
+) -> Result<(), RunError> {
     // From here on a signal is not lost, however early it comes.
-    let signals = {
+    let mut signals = {
         let _inside = runtime.enter();
         Signals::new().map_err(RunError::Signals)?
     };
-    let server = Arc::new(Server::start(settings, Arc::new(Clock::start()))?);
+    let Some(server) = runtime.block_on(start(settings, &mut signals))? else { return Ok(()) };
+    let server = Arc::new(server);
     announce(&server);
     tell_supervisor(&[NotifyState::Ready]);
-    LocalSet::new().block_on(&runtime, live(settings, Arc::clone(&server), signals));
+    let is_over = LocalSet::new().block_on(runtime, live(settings, Arc::clone(&server), signals));
 
     tell_supervisor(&[NotifyState::Stopping]);
     tracing::info!("stopping: answering what was received");
+    if !is_over {
+        return Err(RunError::Stuck);
+    }
     // All that used it has ended. Were it not so, the state would end unsaved, and that is a bug.
     let Some(server) = Arc::into_inner(server) else { return Err(RunError::Held) };
-    let is_done = server.drain(settings.drain).map_err(RunError::Save)?;
-    if is_done {
+    if runtime.block_on(drain(settings.drain, server))? {
         tracing::info!("stopped");
     } else {
         tracing::warn!(bound = ?settings.drain, "stopped, although some clients still waited");
     }
     Ok(())
+}
+
+/// Starts a server, on a thread of its own: what it reads may be on a disk that hangs, and the process
+/// can be stopped meanwhile. None if it was.
+async fn start(settings: &Settings, signals: &mut Signals) -> Result<Option<Server>, RunError> {
+    let patience = settings.drain;
+    let settings = settings.clone();
+    let mut starting =
+        on_a_thread("start", move || Server::start(&settings, Arc::new(Clock::start())))?;
+    tokio::select! {
+        started = &mut starting => {
+            return Ok(Some(started.map_err(|_| RunError::Held)??));
+        }
+        () = signals.end() => {}
+    }
+    tracing::info!("stopping, although the server has not started yet");
+    // It may have let somebody in already. One that still hangs has not, and nothing is lost with it.
+    if let Ok(Ok(Ok(server))) = timeout(patience, starting).await {
+        drain(patience, server).await?;
+    }
+    Ok(None)
+}
+
+/// Stops a server. Fails also where its disk does not answer.
+async fn drain(bound: Duration, server: Server) -> Result<bool, RunError> {
+    let drained = on_a_thread("drain", move || server.drain(bound))?;
+    match timeout(bound.saturating_add(SAVE_TIME_MAX), drained).await {
+        Ok(Ok(is_done)) => is_done.map_err(RunError::Save),
+        Ok(Err(_)) => Err(RunError::Held),
+        Err(_) => Err(RunError::Stuck),
+    }
+}
+
+/// Does something on a thread that nobody has to wait for.
+fn on_a_thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<oneshot::Receiver<T>, RunError> {
+    let (done, when_done) = oneshot::channel();
+    let work = move || {
+        // Perhaps nobody waits for it any more.
+        let _ = done.send(work());
+    };
+    thread::Builder::new().name(name.into()).spawn(work).map_err(StartError::Thread)?;
+    Ok(when_done)
 }
 
 struct Signals {
@@ -83,13 +151,22 @@ impl Signals {
             user: signal(SignalKind::user_defined1())?,
         })
     }
+
+    /// Waits until the process is to end.
+    async fn end(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
-/// Does what is to be done besides answering, until the server is to stop.
-async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
+/// Does what is to be done besides answering, until the server is to stop. Says whether all of it has
+/// ended then: what hangs on a disk has not.
+async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) -> bool {
     let control = settings.control.path().and_then(|path| open_control(&path));
     let mut looking = settings.watch.map(every);
-    let mut seen = server.loaded_stamp().clone();
+    let mut reloads = Reloads::new(&server);
     let (stop, stopped) = watch::channel(());
     let saving = settings
         .state
@@ -103,17 +180,10 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
         tokio::select! {
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
-            _ = signals.hangup.recv() => {
-                seen = server.stamp();
-                reload(&server).await;
-            }
+            _ = signals.hangup.recv() => reloads.reload(&server),
             _ = signals.user.recv() => log_stats(&server),
-            () = tick(looking.as_mut()) => {
-                if let Some(changed) = changed_files(&server, &seen) {
-                    seen = changed;
-                    reload(&server).await;
-                }
-            }
+            () = tick(looking.as_mut()) => reloads.look(&server),
+            () = reloads.done(&server) => {}
             stream = accept(control.as_ref()) => {
                 let stats = server.stats();
                 spawn_local(async move { control::tell(stream, &stats).await });
@@ -121,9 +191,81 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) {
         }
     }
     drop(stop);
-    let _ = housekeeping.await;
-    if let Some(saving) = saving {
-        let _ = saving.await;
+    server.stop_reading();
+    let ended = async {
+        reloads.end().await;
+        let _ = housekeeping.await;
+        if let Some(saving) = saving {
+            let _ = saving.await;
+        }
+    };
+    timeout(settings.drain.max(SAVE_TIME_MAX), ended).await.is_ok()
+}
+
+/// Reading the files again, while everything else goes on.
+struct Reloads {
+    /// What they looked like when they were read last.
+    seen: Stamp,
+    /// What is being done, and what came of it.
+    task: Option<JoinHandle<Option<Stamp>>>,
+    /// Whether somebody asked for it meanwhile.
+    is_wanted: bool,
+}
+
+impl Reloads {
+    fn new(server: &Server) -> Self {
+        Self { seen: server.loaded_stamp().clone(), task: None, is_wanted: false }
+    }
+
+    /// Reads the files again, as soon as they are not being read.
+    fn reload(&mut self, server: &Arc<Server>) {
+        if self.task.is_some() {
+            self.is_wanted = true;
+            return;
+        }
+        self.is_wanted = false;
+        let server = Arc::clone(server);
+        self.task = Some(spawn_blocking(move || {
+            // Before they are read: what changes from here on is seen to have changed.
+            let stamp = server.stamp().ok();
+            reload(&server);
+            stamp
+        }));
+    }
+
+    /// Reads them if they have changed, unless they are being read.
+    fn look(&mut self, server: &Arc<Server>) {
+        if self.task.is_some() {
+            return;
+        }
+        let (server, seen) = (Arc::clone(server), self.seen.clone());
+        self.task = Some(spawn_blocking(move || {
+            // A disk that does not answer is told of when somebody asks for a reload.
+            let changed = server.stamp().ok().filter(|stamp| *stamp != seen)?;
+            reload(&server);
+            Some(changed)
+        }));
+    }
+
+    /// Waits until they were read; for ever, if nobody reads them.
+    async fn done(&mut self, server: &Arc<Server>) {
+        let Some(task) = &mut self.task else { return std::future::pending().await };
+        let done = task.await;
+        self.task = None;
+        match done {
+            Ok(Some(stamp)) => self.seen = stamp,
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "reading the files again failed"),
+        }
+        if self.is_wanted {
+            self.reload(server);
+        }
+    }
+
+    async fn end(self) {
+        if let Some(task) = self.task {
+            let _ = task.await;
+        }
     }
 }
 
@@ -154,21 +296,22 @@ async fn keep_saving(promised: Duration, server: Arc<Server>, mut stopped: watch
             _ = stopped.changed() => return,
         }
         let server = Arc::clone(&server);
-        let _ = tokio::task::spawn_blocking(move || save_now(&server)).await;
+        let _ = spawn_blocking(move || save_now(&server)).await;
     }
 }
 
 /// Ends overrides when their time has come, and tells of limits that are short of memory. Overrides
-/// that were made meanwhile are looked for often enough that none ends late.
+/// that were made meanwhile are looked for often enough that none ends late, also where the wall clock
+/// is set.
 async fn keep_house(server: Arc<Server>, mut stopped: watch::Receiver<()>) {
     loop {
         let task_server = Arc::clone(&server);
-        let done = tokio::task::spawn_blocking(move || {
+        let done = spawn_blocking(move || {
             task_server.look_at_memory();
-            task_server.expire_overrides(task_server.now())
+            task_server.expire_overrides(task_server.time().wall())
         });
         let next = done.await.ok().flatten();
-        let wait = next.map_or(HOUSEKEEPING_PERIOD, |next| next.since(server.now()).into());
+        let wait = next.map_or(HOUSEKEEPING_PERIOD, |next| next.since(server.time().wall()).into());
         tokio::select! {
             () = tokio::time::sleep(wait.min(HOUSEKEEPING_PERIOD)) => {}
             _ = stopped.changed() => return,
@@ -221,25 +364,19 @@ fn open_control(path: &Path) -> Option<Control> {
     }
 }
 
-fn changed_files(server: &Server, seen: &Stamp) -> Option<Stamp> {
-    let stamp = server.stamp();
-    (stamp != *seen).then_some(stamp)
-}
-
-async fn reload(server: &Arc<Server>) {
+fn reload(server: &Server) {
     let reloading = NotifyState::monotonic_usec_now().ok();
     tell_supervisor(
         &[Some(NotifyState::Reloading), reloading].into_iter().flatten().collect::<Vec<_>>(),
     );
-    let task_server = Arc::clone(server);
-    let reloaded = tokio::task::spawn_blocking(move || task_server.reload()).await;
-    match reloaded {
-        Ok(Ok(())) => tracing::info!("the files were read again and are in force"),
-        Ok(Err(error)) => {
+    match server.reload() {
+        Ok(()) => tracing::info!("the files were read again and are in force"),
+        // Nobody needs them any more.
+        Err(ReloadError::Unread(Unread::Stopped)) => {}
+        Err(error) => {
             let error = crate::with_causes(&error);
             tracing::error!("files were refused, and the old ones stay in force:\n{error}");
         }
-        Err(error) => tracing::error!(%error, "reading the files again failed"),
     }
     tell_supervisor(&[NotifyState::Ready]);
 }
@@ -267,13 +404,16 @@ fn tell_supervisor(state: &[NotifyState<'_>]) {
 
 #[cfg(test)]
 mod tests {
-    use tollgate::Nanos;
+    use std::sync::mpsc::sync_channel;
+
+    use nix::sys::signal::{Signal, raise};
+    use tollgate::{Moment, Nanos};
 
     use super::*;
     use crate::overrides::{NewOverride, Who};
+    use crate::settings::ControlSetting;
 
-    #[test]
-    fn an_override_ends_without_being_asked() {
+    fn settings() -> Settings {
         let mut settings = Settings::default();
         settings.udp.listen = Some("127.0.0.1:0".parse().unwrap());
         settings.http.listen = None;
@@ -281,8 +421,45 @@ mod tests {
         settings.throttr.stream.listen = None;
         settings.resp.listen = None;
         settings.memory = 16 << 20;
+        settings.control = ControlSetting::Off;
+        settings
+    }
+
+    #[test]
+    fn a_stop_and_a_change_of_overrides_do_not_wait_for_a_disk_that_hangs() {
+        let settings = settings();
         let server = Arc::new(Server::start(&settings, Arc::new(Clock::start())).unwrap());
-        let until = server.now().after(Nanos::from_secs(1));
+        let (begun, has_begun) = sync_channel::<()>(0);
+        let (go_on, wait) = sync_channel::<()>(0);
+        let hanging_server = Arc::clone(&server);
+        let hanging = thread::spawn(move || {
+            hanging_server.office().file_thread.run(move |_| {
+                begun.send(()).unwrap();
+                let _ = wait.recv();
+            })
+        });
+        has_begun.recv().unwrap();
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let is_over = LocalSet::new().block_on(&runtime, async {
+            let signals = Signals::new().unwrap();
+            let living = spawn_local({
+                let (settings, server) = (settings.clone(), Arc::clone(&server));
+                async move { live(&settings, server, signals).await }
+            });
+            raise(Signal::SIGHUP).unwrap();
+            let task_server = Arc::clone(&server);
+            let put = spawn_blocking(move || put(&task_server, None));
+            put.await.unwrap();
+            raise(Signal::SIGTERM).unwrap();
+            living.await.unwrap()
+        });
+        assert!(is_over, "all that used the server has ended");
+        assert_eq!(hanging.join().unwrap(), Err(Unread::Stopped));
+        assert!(Arc::into_inner(server).unwrap().drain(settings.drain).unwrap());
+        drop(go_on);
+    }
+
+    fn put(server: &Server, until: Option<Moment>) {
         let new = NewOverride {
             limit: "LoginsPerUser".into(),
             id: "ada".into(),
@@ -290,10 +467,18 @@ mod tests {
             count: 100,
             period: Nanos::from_secs(1),
             why: "a test".into(),
-            until: Some(until),
+            until,
             may_lower: true,
         };
         server.put_override(new, Who { by: "ops", from: None }, false).unwrap();
+    }
+
+    #[test]
+    fn an_override_ends_without_being_asked() {
+        let settings = settings();
+        let server = Arc::new(Server::start(&settings, Arc::new(Clock::start())).unwrap());
+        let until = server.time().wall().after(Nanos::from_secs(1));
+        put(&server, Some(until));
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let ended = LocalSet::new().block_on(&runtime, async {
             let (stop, stopped) = watch::channel(());
@@ -301,7 +486,7 @@ mod tests {
             while server.override_of("LoginsPerUser", "ada").is_some() {
                 tokio::task::yield_now().await;
             }
-            let ended = server.now();
+            let ended = server.time().wall();
             drop(stop);
             housekeeping.await.unwrap();
             ended

@@ -3,9 +3,14 @@
 //! They are written by a thread of their own, so that a door never waits for whoever reads them.
 //! Where that is too slow, lines are lost rather than answers.
 
+use std::fmt::{Debug, Display};
+
+use tracing::field::Field;
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
 use crate::settings::{Level, LogSettings};
 
@@ -33,9 +38,37 @@ pub fn start_log(settings: LogSettings) -> LogGuard {
     let _already_started = if settings.json {
         log.json().flatten_event(true).try_init()
     } else {
-        log.with_ansi(is_terminal).try_init()
+        log.with_ansi(is_terminal).fmt_fields(debug_fn(write_field).delimited(" ")).try_init()
     };
     LogGuard { _guard: guard }
+}
+
+/// Has panics told as lines of the log, where nothing else may be written.
+pub fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| log_error(format_args!("this is a bug: {panic}"))));
+}
+
+/// Tells in the log why the process ends.
+pub fn log_error(error: impl Display) {
+    tracing::error!("{error}");
+}
+
+/// Writes a field so that nothing in it can begin a line or move a cursor: ids are any text, and many
+/// are chosen by clients. Only a message may have several lines, such as the faults of a file, and
+/// those that follow the first are indented.
+fn write_field(to: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> std::fmt::Result {
+    let is_message = field.name() == "message";
+    if !is_message {
+        write!(to, "{}=", field.name())?;
+    }
+    for c in format!("{value:?}").chars() {
+        match c {
+            '\n' if is_message => to.write_str("\n    ")?,
+            c if c.is_control() => write!(to, "{}", c.escape_default())?,
+            c => to.write_char(c)?,
+        }
+    }
+    Ok(())
 }
 
 /// Standard error, written by a thread of its own.
@@ -45,4 +78,52 @@ pub(crate) fn writer() -> (NonBlocking, WorkerGuard) {
         .lossy(true)
         .thread_name("log")
         .finish(std::io::stderr())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn no_id_begins_a_line_of_the_log_or_reaches_the_terminal() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let log = fmt()
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .without_time()
+            .fmt_fields(debug_fn(write_field).delimited(" "));
+        let id = "ada\n2026-12-01 ERROR all is lost\u{1b}[2J\r\u{9b}1m";
+        tracing::subscriber::with_default(log.finish(), || {
+            tracing::warn!(%id, at = 7, "it does not apply");
+            tracing::error!("files were refused:\n{id}");
+        });
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[0].contains(r"it does not apply id=ada\n2026-12-01"), "{text}");
+        assert!(lines[0].ends_with(r"\u{1b}[2J\r\u{9b}1m at=7"), "{text}");
+        assert!(lines[2].starts_with("    2026-12-01 ERROR"), "{text}");
+        let is_raw = |c: char| c.is_control() && c != '\n';
+        assert!(!text.chars().any(is_raw), "{text:?}");
+    }
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
-use tollgate::Moment;
+use tollgate::{Moment, Nanos};
 
 use crate::counters::Counters;
 use crate::files::Stamp;
@@ -15,8 +16,12 @@ use crate::house::{House, ReloadError};
 use crate::http::Keys;
 use crate::metrics::Metrics;
 use crate::pressure::{Memory, Pressure};
+use crate::reading::{FileThread, Place, Unread};
 use crate::stats::Tries;
 use crate::transport::{Street, Time};
+
+/// By less than this a wall clock goes wrong by itself: nobody has set it.
+pub(crate) const WALL_STEP_MIN: Nanos = Nanos::from_secs(1);
 
 /// The one place that reloads and counts, for whoever asks: a signal, a timer, a door.
 pub(crate) struct Office {
@@ -24,16 +29,27 @@ pub(crate) struct Office {
     pub(crate) time: Arc<dyn Time>,
     /// How long answers may be waited for, where buckets are elsewhere.
     pub(crate) patience: Duration,
-    pub(crate) started: Moment,
+    pub(crate) started: Started,
     listening: Vec<Listening>,
     keys: Arc<Keys>,
     /// Where what was spent is saved.
     pub(crate) state: Option<PathBuf>,
     drain: watch::Receiver<bool>,
+    pub(crate) file_thread: FileThread,
+    reloading: Mutex<()>,
     pub(crate) reloads: Counted,
     pub(crate) saves: Counted,
     pub(crate) metrics: Metrics,
     pub(crate) pressure: Pressure,
+}
+
+/// When a server was started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Started {
+    /// By the clock of the buckets.
+    pub(crate) at: Moment,
+    /// By the wall clock.
+    pub(crate) wall: Moment,
 }
 
 /// A door that is open.
@@ -54,10 +70,11 @@ impl Office {
     pub(crate) fn new(
         house: Arc<House>,
         street: Street,
-        started: Moment,
+        started: Started,
         listening: Vec<Listening>,
         keys: Arc<Keys>,
         state: Option<PathBuf>,
+        file_thread: FileThread,
     ) -> Self {
         let Street { time, drain, patience, .. } = street;
         Self {
@@ -69,6 +86,8 @@ impl Office {
             keys,
             state,
             drain,
+            file_thread,
+            reloading: Mutex::default(),
             reloads: Counted::default(),
             saves: Counted::default(),
             metrics: Metrics::default(),
@@ -92,19 +111,44 @@ impl Office {
 
     /// Reads the files again. Refuses bad ones, and then the old ones go on.
     pub(crate) fn reload(&self) -> Result<(), ReloadError> {
+        // One after the other, so that what was read later is in force later.
+        let _only_one = self.reloading.lock();
+        self.reloads.count(self.read_and_apply())
+    }
+
+    fn read_and_apply(&self) -> Result<(), ReloadError> {
+        let (house, keys) = (Arc::clone(&self.house), Arc::clone(&self.keys));
+        // Before anything is locked: whoever changes an override does not wait for a disk.
+        let read = move |place: &Place| (house.files().load(place), keys.read(place));
+        let (loaded, keys) = self.file_thread.run(read)?;
         // Whatever is wrong with one leaves the other as it would be.
-        let limits = self.house.reload(|| self.time.now());
-        let keys = self.keys.reload().map_err(ReloadError::Keys);
-        self.reloads.count(match (limits, keys) {
+        let limits = loaded.map_err(ReloadError::from);
+        let limits = limits.and_then(|loaded| self.house.reload(loaded, &*self.time));
+        let keys = self.keys.apply(keys).map_err(ReloadError::Keys);
+        match (limits, keys) {
             (Ok(()), keys) => keys,
             (limits, Ok(())) => limits,
             (Err(limits), Err(keys)) => Err(ReloadError::Both(Box::new(limits), Box::new(keys))),
-        })
+        }
+    }
+
+    /// How long the server has been running.
+    pub(crate) fn uptime(&self) -> Nanos {
+        self.time.now().since(self.started.at)
+    }
+
+    /// When the server was started, in the time of people. Where the wall clock has been put right
+    /// since, this is right too.
+    pub(crate) fn started_wall(&self) -> Moment {
+        let (said, computed) = (self.started.wall, self.time.wall().before(self.uptime()));
+        let is_same = computed.since(said).max(said.since(computed)) <= WALL_STEP_MIN;
+        if is_same { said } else { computed }
     }
 
     /// What all files look like now that are read again.
-    pub(crate) fn stamp(&self) -> Stamp {
-        self.house.files().stamp().and(self.keys.stamp())
+    pub(crate) fn stamp(&self) -> Result<Stamp, Unread> {
+        let (house, keys) = (Arc::clone(&self.house), Arc::clone(&self.keys));
+        self.file_thread.run(move |place| house.files().stamp(place).and(keys.stamp(place)))
     }
 
     /// Whatever changes with what was spent, and with the limits: what is worth saving.

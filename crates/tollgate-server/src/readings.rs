@@ -24,8 +24,7 @@ const STATS_HOLDERS_BYTES_MAX: usize = 32 << 10;
 impl Office {
     /// What was counted so far.
     pub(crate) fn stats(&self) -> Stats {
-        let now = self.time.now();
-        let uptime: Duration = now.since(self.started).into();
+        let uptime: Duration = self.uptime().into();
         let observatory = &self.house.observatory;
         let by_limit = observatory.by_limit();
         let overall = |list| {
@@ -38,7 +37,7 @@ impl Office {
         let pressure = memory.sentence.as_ref().map(|sentence| sentence.named.clone());
         Stats {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            at: now.as_secs_f64(),
+            at: self.time.wall().as_secs_f64(),
             uptime_secs: uptime.as_secs(),
             doors: self.doors(),
             stores: self.stores(memory),

@@ -1,6 +1,7 @@
 //! A running server: its house, its sockets, its workers.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -9,17 +10,18 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
-use tollgate::Moment;
 use tollgate::limiter::AlreadyShared;
+use tollgate::store::saved::SavedClocks;
 use tollgate_redis::{Shared, SharedError, Tls};
 use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::files::{Files, LoadError, Loaded, Stamp};
 use crate::house::{House, ReloadError, Shares, Stores};
 use crate::http::{Http, Keys, KeysError};
-use crate::office::Office;
+use crate::office::{Office, Started};
 use crate::opening::Opening;
 use crate::overrides::Standing;
+use crate::reading::{FileThread, READ_TIME_MAX, Unread, open_file};
 use crate::seen::Observatory;
 use crate::settings::{Settings, StoreSettings};
 use crate::state::{StateDir, StateError};
@@ -51,6 +53,10 @@ pub enum StartError {
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
+    Unread(#[from] Unread),
+    #[error("reading a certificate or key of the store from {}", path.display())]
+    StoreFile { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
     Listen(#[from] ListenError),
     #[error(transparent)]
     Keys(#[from] KeysError),
@@ -79,14 +85,14 @@ impl Server {
     /// restored; the others are served then.
     pub fn start(settings: &Settings, time: Arc<dyn Time>) -> Result<Self, StartError> {
         allow_many_files();
-        let files = Files::new(settings);
-        // Before they are read: what changes from here on is seen to have changed.
-        let files_stamp = files.stamp();
-        let loaded = files.load()?;
-        let started = time.now();
+        let file_thread = FileThread::start(READ_TIME_MAX).map_err(StartError::Thread)?;
+        let Read { files, loaded_stamp, loaded, keys } = read(settings, &file_thread)?;
         let state = settings.state.as_deref().map(StateDir::open).transpose()?;
-        let keys = Arc::new(Keys::open(&settings.http)?);
-        let keys_stamp = keys.loaded_stamp();
+        let time = match &state {
+            Some(state) => state.resume(time)?,
+            None => time,
+        };
+        let started = Started { at: time.now(), wall: time.wall() };
         let mut opening = Opening::sockets(settings, &keys)?;
         let (drain, draining) = watch::channel(false);
         let patience = tollgate_redis::patience(settings.store.timeout);
@@ -104,11 +110,13 @@ impl Server {
         }
         let observatory = Arc::new(Observatory::new(opening.workers));
         let house = furnish(settings, files, loaded, state.as_ref(), started, observatory, &keys)?;
+        house.expire_overrides(started.wall, &*street.time);
         let house = Arc::new(house);
         let (doors, request_log) = opening.doors(settings, &house);
         let workers = opening.workers;
         let folder = state.as_ref().map(|state| state.folder().to_owned());
-        let office = Office::new(house, street, started, opening.listening, keys, folder);
+        let office =
+            Office::new(house, street, started, opening.listening, keys, folder, file_thread);
         let office = Arc::new(office);
         http.open(&office);
         for (waiting, doors) in waiting.into_iter().zip(doors) {
@@ -116,7 +124,6 @@ impl Server {
             let _ = waiting.send(doors);
         }
         let workers_done = Mutex::new(workers_done);
-        let loaded_stamp = files_stamp.and(keys_stamp);
         let saved_changes = AtomicU64::new(0);
         Ok(Self {
             office,
@@ -148,8 +155,9 @@ impl Server {
     /// Saves what was spent, if there is a place for it.
     pub fn save(&self) -> Result<(), StateError> {
         let Office { house, time, saves, .. } = &*self.office;
+        let clocks = SavedClocks { buckets: time.now(), wall: time.wall() };
         match &self.state {
-            Some(state) => saves.count(state.save(&house.stores, time.now())),
+            Some(state) => saves.count(state.save(&house.stores, clocks)),
             None => Ok(()),
         }
     }
@@ -170,8 +178,8 @@ impl Server {
         &self.office.house
     }
 
-    pub(crate) fn now(&self) -> Moment {
-        self.office.time.now()
+    pub(crate) fn time(&self) -> &dyn Time {
+        &*self.office.time
     }
 
     pub(crate) fn loaded_stamp(&self) -> &Stamp {
@@ -179,8 +187,13 @@ impl Server {
     }
 
     /// What all files look like now that are read again.
-    pub(crate) fn stamp(&self) -> Stamp {
+    pub(crate) fn stamp(&self) -> Result<Stamp, Unread> {
         self.office.stamp()
+    }
+
+    /// Lets everybody go who waits for a file to be read.
+    pub(crate) fn stop_reading(&self) {
+        self.office.file_thread.stop();
     }
 
     /// What was counted so far.
@@ -223,19 +236,47 @@ impl Server {
     }
 }
 
+/// What was read at the start.
+struct Read {
+    files: Files,
+    loaded: Loaded,
+    keys: Arc<Keys>,
+    /// What all of them looked like before they were read: what changes from here on is seen to have
+    /// changed.
+    loaded_stamp: Stamp,
+}
+
+fn read(settings: &Settings, file_thread: &FileThread) -> Result<Read, StartError> {
+    let (files, http, store) =
+        (Files::new(settings), settings.http.clone(), settings.store.clone());
+    file_thread.run(move |place| {
+        let files_stamp = files.stamp(place);
+        let loaded = files.load(place)?;
+        let keys = Arc::new(Keys::open(&http, place)?);
+        for path in [&store.ca, &store.cert, &store.key].into_iter().flatten() {
+            place.is(path);
+            let failed = |source| StartError::StoreFile { path: path.clone(), source };
+            // They are read where connections are made; here it is seen that they can be.
+            open_file(path).map_err(failed)?;
+        }
+        let loaded_stamp = files_stamp.and(keys.loaded_stamp());
+        Ok(Read { files, loaded, keys, loaded_stamp })
+    })?
+}
+
 /// The house, with what was spent before the server was last stopped.
 fn furnish(
     settings: &Settings,
     files: Files,
     loaded: Loaded,
     state: Option<&StateDir>,
-    started: Moment,
+    started: Started,
     observatory: Arc<Observatory>,
     keys: &Arc<Keys>,
 ) -> Result<House, StartError> {
     let Loaded { limits, rules } = loaded;
     let shares = Shares::new(settings.memory);
-    let standing = Standing::open(limits, state.map(StateDir::folder), started)?;
+    let standing = Standing::open(limits, state.map(StateDir::folder), started.wall)?;
     let limits = Arc::clone(&standing.load().limits);
     let restored = match state {
         Some(state) => state.restore(&limits, shares, started)?,
@@ -247,11 +288,9 @@ fn furnish(
             .map_err(|source| StartError::Memory { bytes: settings.memory, source })?,
     };
     if let Some(shared) = shared(&settings.store)? {
-        stores.share(shared, started)?;
+        stores.share(shared, started.at)?;
     }
-    let house = House::new(settings, files, standing, rules, stores, observatory, keys);
-    house.expire_overrides(started);
-    Ok(house)
+    Ok(House::new(settings, files, standing, rules, stores, observatory, keys))
 }
 
 /// The store that is shared, if one is. Nothing is connected yet.

@@ -200,11 +200,15 @@ impl Clock {
     /// A clock that agrees with the wall clock now.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads a clock")]
     pub fn start() -> Self {
+        Self { wall_nanos: Self::wall().as_nanos(), start: Instant::now() }
+    }
+
+    /// What the wall clock says now. Whoever sets it, such as NTP, makes this step, also back: it is
+    /// for what people read and write, and not for buckets.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads a clock")]
+    pub fn wall() -> Moment {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            wall_nanos: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
-            start: Instant::now(),
-        }
+        Moment::from_nanos(u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// What time it is; never earlier than what it said before.

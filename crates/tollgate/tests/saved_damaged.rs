@@ -60,6 +60,7 @@ fn restore(file: &[u8]) -> Result<usize, RestoreError> {
         let held = match section {
             Section::Limits => Limiter::restore(limits(), MEMORY_MIN, &mut reader, NOW)?.held(),
             Section::Averages => Keyed::<Average>::restore(MEMORY_MIN, &mut reader, NOW)?.held(),
+            Section::Clocks => continue,
             Section::Quotas => Keyed::<Quota>::restore(MEMORY_MIN, &mut reader, NOW)?.held(),
         };
         keys += held.keys;

@@ -276,7 +276,8 @@ async fn one(op: Op, app: &App, Inside(office): &Inside, Whole(bytes): &Whole) -
         let mut text = Vec::with_capacity(ANSWER_BYTES);
         done.write(&mut text);
         let mut response = body::text(text);
-        done.write_fields(response.headers_mut(), app.settings.x_ratelimit, now);
+        let (dialect, wall) = (app.settings.x_ratelimit, office.time.wall());
+        done.write_fields(response.headers_mut(), dialect, wall);
         let mut counted = Counted::default();
         counted.decided(done.is_allowed());
         counted.attach(response)
@@ -337,12 +338,12 @@ impl Done<'_> {
     }
 
     /// Adds the header fields that go with it.
-    pub(super) fn write_fields(&self, to: &mut impl Head, dialect: XRateLimit, now: Moment) {
+    pub(super) fn write_fields(&self, to: &mut impl Head, dialect: XRateLimit, wall: Moment) {
         let decided = self.decided();
         let asks: Each<Answered<'_>> = decided.iter().map(Decided::answered).collect();
         let denied = self.op.is_denied(self.is_allowed());
         let answers = Answers { asks: &asks, decided_by: self.merged.decided_by, denied };
-        fields::write(to, &answers, dialect, now);
+        fields::write(to, &answers, dialect, wall);
     }
 
     fn decided(&self) -> Each<Decided<'_>> {

@@ -101,12 +101,13 @@ impl Head for HeaderMap {
     }
 }
 
-/// Adds the fields that say how much is left and when there is more. `now` counts from 1970.
-pub(crate) fn write(to: &mut impl Head, answers: &Answers<'_>, dialect: XRateLimit, now: Moment) {
+/// Adds the fields that say how much is left and when there is more. `wall` is what the wall clock
+/// says.
+pub(crate) fn write(to: &mut impl Head, answers: &Answers<'_>, dialect: XRateLimit, wall: Moment) {
     let retry_after = answers.retry_after_secs();
     write_lists(to, answers, retry_after);
     let Some(ask) = answers.asks.get(answers.decided_by) else { return };
-    write_others(to, ask, retry_after, dialect, now);
+    write_others(to, ask, retry_after, dialect, wall);
 }
 
 /// What the two lists say of a single ask, as lines, up to the number of what is left: always the
@@ -124,7 +125,7 @@ pub(crate) fn finish_lists(
     ask: &Answered<'_>,
     denied: bool,
     dialect: XRateLimit,
-    now: Moment,
+    wall: Moment,
 ) {
     let answers = Answers { asks: std::slice::from_ref(ask), decided_by: 0, denied };
     let retry_after = answers.retry_after_secs();
@@ -134,7 +135,7 @@ pub(crate) fn finish_lists(
         digits(";t=", more_in, to);
     }
     to.extend_from_slice(b"\r\n");
-    write_others(&mut Lines(to), ask, retry_after, dialect, now);
+    write_others(&mut Lines(to), ask, retry_after, dialect, wall);
 }
 
 fn write_others(
@@ -142,12 +143,12 @@ fn write_others(
     ask: &Answered<'_>,
     retry_after: Option<u64>,
     dialect: XRateLimit,
-    now: Moment,
+    wall: Moment,
 ) {
     if let Some(secs) = retry_after {
         to.number(RETRY_AFTER, secs);
     }
-    write_dialect(to, ask, dialect, now);
+    write_dialect(to, ask, dialect, wall);
 }
 
 /// How long until the bucket has one more token; zero if it is full. At most a nanosecond too
@@ -218,7 +219,7 @@ fn rank(ask: &Answered<'_>) -> impl Ord + use<> {
     (!ask.denies(), Reverse(ask.decision.retry_in), ask.decision.remaining)
 }
 
-fn write_dialect(to: &mut impl Head, ask: &Answered<'_>, dialect: XRateLimit, now: Moment) {
+fn write_dialect(to: &mut impl Head, ask: &Answered<'_>, dialect: XRateLimit, wall: Moment) {
     let style = match dialect {
         XRateLimit::Off => return,
         XRateLimit::Seconds => ResetStyle::Seconds,
@@ -228,7 +229,7 @@ fn write_dialect(to: &mut impl Head, ask: &Answered<'_>, dialect: XRateLimit, no
     };
     to.number(X_RATELIMIT_LIMIT, ask.limit.burst());
     to.number(X_RATELIMIT_REMAINING, ask.decision.remaining);
-    match format::reset(style, ask.more_in(), now) {
+    match format::reset(style, ask.more_in(), wall) {
         Reset::Number(number) => to.number(X_RATELIMIT_RESET, number),
         Reset::Date(date) => to.text(X_RATELIMIT_RESET, date),
     }

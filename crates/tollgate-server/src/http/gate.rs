@@ -105,7 +105,8 @@ async fn pass(app: &App, office: &Office, ask: Request<'_>, denied: StatusCode) 
     };
     let answered = Answered { name: ask.limit, limit: &terms, decision, has_say: true };
     let answers = Answers { asks: &[answered], decided_by: 0, denied: !decision.allowed };
-    fields::write(response.headers_mut(), &answers, app.settings.x_ratelimit, now);
+    let wall = office.time.wall();
+    fields::write(response.headers_mut(), &answers, app.settings.x_ratelimit, wall);
     let mut counted = Counted::default();
     counted.decided(decision.allowed);
     Ok(counted.attach(response))

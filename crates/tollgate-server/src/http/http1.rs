@@ -131,10 +131,10 @@ impl<S: Answering> Http1<S> {
     /// Answers the plain requests that `bytes` begin with, and has the rest of them kept.
     fn answer(&self, cx: &mut Context<'_>, bytes: &[u8], line: &mut Line) -> io::Result<Rest> {
         let Connections { app, street, desk, .. } = &*self.connections;
-        let now = street.time.now();
+        let (now, wall) = (street.time.now(), street.time.wall());
         let mut output = desk.output.borrow_mut();
         output.clear();
-        let answered = short::answer(app, &self.peer, desk, bytes, now, &mut output);
+        let answered = short::answer(app, &self.peer, desk, bytes, now, wall, &mut output);
         line.begun = Bytes::copy_from_slice(&bytes[answered.bytes..]);
         let requests = answered.counts.requests + answered.counts.malformed;
         if requests > 0 {

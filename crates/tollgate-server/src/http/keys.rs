@@ -11,6 +11,7 @@ use tollgate_protocol::resp::{Gatekeeper, Pass};
 use super::tls::{Reloading, TlsError, TlsFiles};
 use super::tokens::{TOKEN_CHARS_MAX, Tokens, TokensError, digest};
 use crate::files::{ReadError, Stamp, Text};
+use crate::reading::Place;
 use crate::settings::{HttpSettings, Role, SecretText};
 
 /// The tokens and certificates in force.
@@ -25,6 +26,12 @@ pub(crate) struct Keys {
     pub(super) has_client_ca: bool,
     /// What the files looked like before they were read at the start.
     loaded_stamp: Stamp,
+}
+
+/// What was read of the files, and is not in force yet.
+pub(crate) struct ReadKeys {
+    tokens: Result<Option<Arc<Tokens>>, KeysError>,
+    tls: Result<Option<Arc<ServerConfig>>, TlsError>,
 }
 
 /// Why tokens or certificates cannot be used.
@@ -49,7 +56,7 @@ pub enum KeysError {
 
 impl Keys {
     /// Reads what the settings name. Refuses what cannot be used.
-    pub(crate) fn open(settings: &HttpSettings) -> Result<Self, KeysError> {
+    pub(crate) fn open(settings: &HttpSettings, place: &Place) -> Result<Self, KeysError> {
         let tls = match (&settings.tls_cert, &settings.tls_key, &settings.client_ca) {
             (Some(cert), Some(key), client_ca) => Some(TlsFiles {
                 cert: cert.clone(),
@@ -68,39 +75,50 @@ impl Keys {
         if settings.tokens.is_some() && settings.tokens_text.is_some() {
             return Err(KeysError::TwoLists);
         }
-        let tls_stamp = tls.as_ref().map(TlsFiles::stamp);
-        let tokens_stamp = Stamp::of(settings.tokens.as_deref().into_iter());
+        let tls_stamp = tls.as_ref().map(|tls| tls.stamp(place));
+        let tokens_stamp = Stamp::of(settings.tokens.as_deref().into_iter(), place);
         let keys = Self {
             tokens_file: settings.tokens.clone(),
             tokens_text: settings.tokens_text.clone(),
             tokens: ArcSwapOption::empty(),
             tokens_read: AtomicU64::new(0),
-            tls: tls.map(Reloading::new).transpose()?,
+            tls: tls.map(|files| Reloading::new(files, place)).transpose()?,
             has_client_ca: settings.client_ca.is_some(),
             loaded_stamp: match tls_stamp {
                 Some(tls_stamp) => tokens_stamp.and(tls_stamp),
                 None => tokens_stamp,
             },
         };
-        keys.tokens.store(keys.read_tokens()?);
+        keys.tokens.store(keys.read_tokens(place)?);
         Ok(keys)
     }
 
-    /// Reads the files again. What is wrong with one leaves it as it was.
-    pub(crate) fn reload(&self) -> Result<(), KeysError> {
-        let tokens = self.read_tokens().map(|tokens| {
+    /// What the files say now. It is said at `place` which of them is looked at.
+    pub(crate) fn read(&self, place: &Place) -> ReadKeys {
+        let tls = self.tls.as_ref().map(|tls| tls.files().load(place)).transpose();
+        ReadKeys { tokens: self.read_tokens(place), tls }
+    }
+
+    /// Puts in force what was read. What is wrong with one leaves it as it was.
+    pub(crate) fn apply(&self, read: ReadKeys) -> Result<(), KeysError> {
+        let tokens = read.tokens.map(|tokens| {
             self.tokens.store(tokens);
             // Behind them: who sees that they were read sees what they are.
             self.tokens_read.fetch_add(1, Ordering::Release);
         });
-        let tls = self.tls.as_ref().map_or(Ok(()), Reloading::reload);
+        let tls = read.tls.map(|config| {
+            if let (Some(tls), Some(config)) = (&self.tls, config) {
+                tls.apply(config);
+            }
+        });
         tokens.and(tls.map_err(KeysError::from))
     }
 
-    fn read_tokens(&self) -> Result<Option<Arc<Tokens>>, KeysError> {
+    fn read_tokens(&self, place: &Place) -> Result<Option<Arc<Tokens>>, KeysError> {
         let tokens = match (&self.tokens_file, &self.tokens_text) {
             (Some(path), _) => {
-                let text = Text::read("tokens", path)?;
+                place.is(path);
+                let text = Text::read_regular("tokens", path)?;
                 let source = text.source();
                 Tokens::parse(source.text, source.name)?
             }
@@ -115,10 +133,10 @@ impl Keys {
     }
 
     /// What the files look like now.
-    pub(crate) fn stamp(&self) -> Stamp {
-        let tokens = Stamp::of(self.tokens_file.as_deref().into_iter());
+    pub(crate) fn stamp(&self, place: &Place) -> Stamp {
+        let tokens = Stamp::of(self.tokens_file.as_deref().into_iter(), place);
         match &self.tls {
-            Some(tls) => tokens.and(tls.files().stamp()),
+            Some(tls) => tokens.and(tls.files().stamp(place)),
             None => tokens,
         }
     }

@@ -138,8 +138,7 @@ pub(super) async fn put_override(
     let one = PutOne { limit, id, burst, count, period, why, until };
     let new = one.read(lower, "")?;
     let changed = on_disk(office, move |office| {
-        let now = || office.time.now();
-        office.house.put_override(new, caller.who(), dry_run, now)
+        office.house.put_override(new, caller.who(), dry_run, &*office.time)
     });
     let changed = changed.await?.map_err(|error| refusal(&error, "", Target::Path))?;
     Ok(body::json(&changed))
@@ -174,8 +173,7 @@ pub(super) async fn put_overrides(
     }
     let durable = office.house.standing.counts().durable;
     let changed = on_disk(office, move |office| {
-        let now = || office.time.now();
-        office.house.put_overrides(many, caller.who(), dry_run, now)
+        office.house.put_overrides(many, caller.who(), dry_run, &*office.time)
     });
     let made = changed.await?.map_err(|Refused { at, error }| {
         let at = at.map_or_else(String::new, |place| format!("overrides[{place}]."));
@@ -208,8 +206,7 @@ pub(super) async fn remove_override(
     let why = why.ok_or_else(|| address::bad("why", OverrideError::NoWhy))?;
     let dry_run = address::flag("dry_run", dry_run.as_deref())?;
     let changed = on_disk(office, move |office| {
-        let now = || office.time.now();
-        office.house.remove_override(&limit, &id, &why, caller.who(), dry_run, now)
+        office.house.remove_override(&limit, &id, &why, caller.who(), dry_run, &*office.time)
     });
     let changed = changed.await?.map_err(|error| refusal(&error, "", Target::Path))?;
     Ok(body::json(&changed))

@@ -90,13 +90,15 @@ pub(super) enum Rest {
     Other,
 }
 
-/// Appends the answers of all plain requests at the beginning of `bytes` to `out`, as of `now`.
+/// Appends the answers of all plain requests at the beginning of `bytes` to `out`, as of `now`, which is
+/// `wall` for people.
 pub(super) fn answer(
     app: &App,
     peer: &Peer,
     desk: &Desk,
     bytes: &[u8],
     now: Moment,
+    wall: Moment,
     out: &mut Vec<u8>,
 ) -> Answered {
     let mut answered = Answered { bytes: 0, counts: Counts::default(), rest: Rest::Other };
@@ -105,7 +107,7 @@ pub(super) fn answer(
     let Some(office) = office.filter(|_| !app.is_draining()) else { return answered };
     let Scratch { heads, batch, phrases } = &mut *desk.scratch.borrow_mut();
     let (is_open, limiter) = (app.keys.is_open(), &office.house.http);
-    let mut writer = Writer { phrases, dialect: app.settings.x_ratelimit, now, out };
+    let mut writer = Writer { phrases, dialect: app.settings.x_ratelimit, now, wall, out };
     let mut round = Round::default();
     loop {
         let front = bytes.get(answered.bytes..).unwrap_or_default();
@@ -138,6 +140,7 @@ struct Writer<'w> {
     phrases: &'w mut Phrases,
     dialect: XRateLimit,
     now: Moment,
+    wall: Moment,
     out: &'w mut Vec<u8>,
 }
 
@@ -177,7 +180,7 @@ impl<'b> Round<'b> {
         if self.asks.is_empty() {
             return;
         }
-        let Writer { phrases, dialect, now, out } = writer;
+        let Writer { phrases, dialect, now, wall, out } = writer;
         let asking = limiter.asking();
         let action = |place: usize| match self.ops[place] {
             Op::Spend => Action::CheckAndSpend,
@@ -194,11 +197,11 @@ impl<'b> Round<'b> {
             });
             match decided {
                 Ok(decided) => {
-                    phrases.decision(*op, &decided, *dialect, *now, out);
+                    phrases.decision(*op, &decided, *dialect, *wall, out);
                     count(counts, decided.decision.allowed);
                 }
                 Err(mistake) => {
-                    phrases.mistake(&mistake, *now, out);
+                    phrases.mistake(&mistake, *wall, out);
                     counts.malformed += 1;
                 }
             }
@@ -356,9 +359,9 @@ impl Plain<'_> {
 
     /// Decides it, appends the answer, and says whether it was allowed. Nothing if it is a mistake.
     fn decide(&self, office: &Office, writer: &mut Writer<'_>) -> Option<bool> {
-        let Writer { phrases, dialect, now, out } = writer;
+        let Writer { phrases, dialect, now, wall, out } = writer;
         let answer = |done: &Done<'_>| {
-            phrases.done(done, *dialect, *now, out);
+            phrases.done(done, *dialect, *wall, out);
             done.is_allowed()
         };
         // Buckets are in memory, so it is decided at once.

@@ -3,8 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,10 +18,13 @@ use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 use sha2::{Digest as _, Sha256};
 
 use crate::files::Stamp;
+use crate::reading::{Place, read_file};
 
 /// How large a file can be, which also bounds how many certificates it has.
-pub(crate) const PEM_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const PEM_BYTES_MAX: usize = 1 << 20;
 
+/// What the names of those begin with who come with a certificate.
+const CERTIFICATE_PREFIX: &str = "cert:";
 /// How many bytes of its digest name a certificate that has no name.
 const NAME_BYTES: usize = 8;
 
@@ -71,15 +73,15 @@ const CLIENT_CA: Kind = Kind { what: "certificate of the client CA", label: "CER
 
 impl TlsFiles {
     /// What connections are secured with, by what the files say now.
-    pub(crate) fn load(&self) -> Result<Arc<ServerConfig>, TlsError> {
+    pub(crate) fn load(&self, place: &Place) -> Result<Arc<ServerConfig>, TlsError> {
         // Said here, so that it does not depend on what else is in the process.
         let provider = Arc::new(ring::default_provider());
-        let key = self.certified_key(&provider)?;
+        let key = self.certified_key(&provider, place)?;
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|source| TlsError::Setup { source })?;
         let builder = match &self.client_ca {
-            Some(path) => builder.with_client_cert_verifier(verifier(path, provider)?),
+            Some(path) => builder.with_client_cert_verifier(verifier(path, provider, place)?),
             None => builder.with_no_client_auth(),
         };
         let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
@@ -88,14 +90,19 @@ impl TlsFiles {
     }
 
     /// What the files look like now.
-    pub(crate) fn stamp(&self) -> Stamp {
+    pub(crate) fn stamp(&self, place: &Place) -> Stamp {
         let client_ca = self.client_ca.as_deref();
-        Stamp::of([Some(&*self.cert), Some(&*self.key), client_ca].into_iter().flatten())
+        let paths = [Some(&*self.cert), Some(&*self.key), client_ca];
+        Stamp::of(paths.into_iter().flatten(), place)
     }
 
-    fn certified_key(&self, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
-        let chain = certificates(CERTIFICATE, &self.cert)?;
-        let key = private_key(&self.key)?;
+    fn certified_key(
+        &self,
+        provider: &CryptoProvider,
+        place: &Place,
+    ) -> Result<CertifiedKey, TlsError> {
+        let chain = certificates(CERTIFICATE, &self.cert, place)?;
+        let key = private_key(&self.key, place)?;
         let unusable = |kind, path| move |source| unusable(kind, path, source);
         let key = provider.key_provider.load_private_key(key);
         let key = CertifiedKey::new(chain, key.map_err(unusable(KEY, &self.key))?);
@@ -117,8 +124,8 @@ pub(crate) struct Reloading {
 
 impl Reloading {
     /// Secures connections with what the files say now.
-    pub(crate) fn new(files: TlsFiles) -> Result<Self, TlsError> {
-        let config = ArcSwap::new(files.load()?);
+    pub(crate) fn new(files: TlsFiles, place: &Place) -> Result<Self, TlsError> {
+        let config = ArcSwap::new(files.load(place)?);
         Ok(Self { files, config })
     }
 
@@ -132,61 +139,65 @@ impl Reloading {
         &self.files
     }
 
-    /// Reads the files again. If anything is wrong with them, what was there stays.
-    pub(crate) fn reload(&self) -> Result<(), TlsError> {
-        self.config.store(self.files.load()?);
-        Ok(())
+    /// Secures the next connection with what the files were found to say.
+    pub(crate) fn apply(&self, config: Arc<ServerConfig>) {
+        self.config.store(config);
     }
 }
 
-/// What to call whoever has this certificate: the first DNS name in it, else the beginning of its
-/// digest. The common name is not looked at: it has been out of use for names for two decades,
+/// What to call whoever has this certificate: `cert:` and the first DNS name in it, else the beginning
+/// of its digest. No token has a colon in its name, and the server has none, so in the audit nobody is
+/// taken for another. The common name is not looked at: it has been out of use for names for two decades,
 /// and nothing that reads certificates here knows it.
 pub(crate) fn client_name(certificate: &CertificateDer<'_>) -> String {
     let parsed = webpki::EndEntityCert::try_from(certificate).ok();
     let name = parsed.and_then(|it| it.valid_dns_names().next().map(str::to_owned));
-    name.unwrap_or_else(|| {
+    let name = name.unwrap_or_else(|| {
         let digest = Sha256::digest(certificate);
         let digits = digest.iter().take(NAME_BYTES).map(|byte| format!("{byte:02x}"));
-        format!("cert-{}", digits.collect::<Vec<_>>().concat())
-    })
+        format!("sha256:{}", digits.collect::<Vec<_>>().concat())
+    });
+    format!("{CERTIFICATE_PREFIX}{name}")
 }
 
 fn verifier(
     path: &Path,
     provider: Arc<CryptoProvider>,
+    place: &Place,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(CLIENT_CA, path)? {
+    for certificate in certificates(CLIENT_CA, path, place)? {
         roots.add(certificate).map_err(|source| unusable(CLIENT_CA, path, source))?;
     }
     let built = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
     built.map_err(|error| unusable(CLIENT_CA, path, rustls::Error::General(error.to_string())))
 }
 
-fn certificates(kind: Kind, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let text = read(kind, path)?;
+fn certificates(
+    kind: Kind,
+    path: &Path,
+    place: &Place,
+) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let text = read(kind, path, place)?;
     let certificates = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
     let certificates = certificates.map_err(|error| damaged(kind, path, &error))?;
     if certificates.is_empty() { Err(missing(kind, path)) } else { Ok(certificates) }
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let text = read(KEY, path)?;
+fn private_key(path: &Path, place: &Place) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let text = read(KEY, path, place)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
         pem::Error::NoItemsFound => missing(KEY, path),
         error => damaged(KEY, path, &error),
     })
 }
 
-fn read(kind: Kind, path: &Path) -> Result<Vec<u8>, TlsError> {
+fn read(kind: Kind, path: &Path, place: &Place) -> Result<Vec<u8>, TlsError> {
     let failed = |source| TlsError::Read { what: kind.what, path: path.to_owned(), source };
-    let mut text = Vec::new();
-    let file = File::open(path).map_err(failed)?;
+    place.is(path);
     // One byte more than there may be, so that a larger file is refused as such.
-    file.take(PEM_BYTES_MAX + 1).read_to_end(&mut text).map_err(failed)?;
-    let is_too_large = u64::try_from(text.len()).is_ok_and(|length| length > PEM_BYTES_MAX);
-    if is_too_large {
+    let text = read_file(path, PEM_BYTES_MAX + 1).map_err(failed)?;
+    if text.len() > PEM_BYTES_MAX {
         return Err(failed(io::Error::other(format!("it is larger than {PEM_BYTES_MAX} bytes"))));
     }
     Ok(text)

@@ -119,7 +119,7 @@ impl Scrape {
     pub(crate) fn new(office: &Office) -> Self {
         let house = &office.house;
         let (snapshot, counts) = (house.standing.load(), house.standing.counts());
-        let uptime: Duration = office.time.now().since(office.started).into();
+        let uptime: Duration = office.uptime().into();
         let doors = office.listening().iter();
         Self {
             by_limit: house.observatory.by_limit(),
@@ -134,7 +134,7 @@ impl Scrape {
             limits: snapshot.limits.iter().len(),
             overrides: [("file", counts.in_files), ("run-time", counts.at_run_time)],
             configured_secs: snapshot.since.as_secs_f64(),
-            started_secs: office.started.as_secs_f64(),
+            started_secs: office.started_wall().as_secs_f64(),
             uptime_secs: uptime.as_secs_f64(),
             is_ready: office.is_ready(),
         }

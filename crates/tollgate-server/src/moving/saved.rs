@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tollgate::limiter::EVERYBODY;
 use tollgate::limits::{IdFormat, Limits, NamedLimit};
+use tollgate::store::saved::SavedClocks;
 use tollgate::{Mistake, Moment};
 use tollgate_redis::{BucketValue, Entry, Put, Value};
 
@@ -29,13 +30,16 @@ pub struct SavedState {
     limits: Arc<Limits>,
     /// The names of limits, by what stands for them in the names of buckets.
     names: HashMap<String, String>,
+    /// What time it is, for people and for a shared store.
+    wall: Moment,
+    /// What time it is for the buckets.
     at: Moment,
 }
 
 impl SavedState {
-    /// What is saved in `folder`, with `limits` in force as of `at`, and the overrides that were made
+    /// What is saved in `folder`, with `limits` in force when the wall clock says `wall`, and the overrides that were made
     /// at run time. Refuses a folder that a server uses, or in which nothing is saved.
-    pub fn open(folder: &Path, limits: Limits, at: Moment) -> Result<Self, MoveError> {
+    pub fn open(folder: &Path, limits: Limits, wall: Moment) -> Result<Self, MoveError> {
         if StateDir::bytes(folder).is_none() {
             // A server that uses it has perhaps not saved yet.
             if StateDir::was_used(folder) {
@@ -43,24 +47,25 @@ impl SavedState {
             }
             return Err(MoveError::Nothing { folder: folder.to_owned() });
         }
-        Self::open_or_create(folder, limits, at)
+        Self::open_or_create(folder, limits, wall)
     }
 
     /// The same, and nothing was spent if nothing is saved. The folder is made if it is not there.
-    pub fn open_or_create(folder: &Path, limits: Limits, at: Moment) -> Result<Self, MoveError> {
+    pub fn open_or_create(folder: &Path, limits: Limits, wall: Moment) -> Result<Self, MoveError> {
         let folder = StateDir::open(folder)?;
         let saved = StateDir::bytes(folder.folder()).unwrap_or_default();
         let saved = usize::try_from(saved).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_SAVED);
         let spare = saved.saturating_add(SPARE_BYTES);
         let shares =
             Shares { limits: saved.saturating_add(ROOM_BYTES), averages: spare, quotas: spare };
-        let standing = Standing::open(limits, Some(folder.folder()), at)?;
+        let standing = Standing::open(limits, Some(folder.folder()), wall)?;
+        let at = folder.clocks().map_or(wall, |saved| saved.resume(wall));
         let limits = Arc::clone(&standing.load().limits);
         let stores = match folder.load(&limits, shares, at)? {
             Some(stores) => stores,
             None => Stores::new((*limits).clone(), shares).map_err(MoveError::Memory)?,
         };
-        let state = Self { names: names(&limits), folder, stores, limits, at };
+        let state = Self { names: names(&limits), folder, stores, limits, wall, at };
         state.has_room()?;
         Ok(state)
     }
@@ -85,7 +90,7 @@ impl SavedState {
         };
         let bucket = limiter.bucket_key(limit, id)?;
         let terms = limiter.terms(limit, id)?;
-        match BucketValue::of(terms.rule(), owed, self.at) {
+        match BucketValue::of(terms.rule(), owed, self.wall) {
             Ok(Some(value)) => {
                 Ok(Some(Entry { name: bucket.into_bytes(), value: Value::Bucket(value) }))
             }
@@ -112,9 +117,10 @@ impl SavedState {
             Err(mistake) => return Err(mistake.into()),
         };
         // It is counted from the beginning of the microsecond.
-        let micros = self.at.as_nanos() / NANOS_PER_MICRO;
-        let at = Moment::from_nanos(micros * NANOS_PER_MICRO);
-        let owed = value.owed(terms.rule(), at);
+        let micros = self.wall.as_nanos() / NANOS_PER_MICRO;
+        let wall = Moment::from_nanos(micros * NANOS_PER_MICRO);
+        let at = self.at.before(self.wall.since(wall));
+        let owed = value.owed(terms.rule(), wall);
         if owed.is_nothing() {
             return Ok(Some(Put::Over));
         }
@@ -129,7 +135,7 @@ impl SavedState {
     /// Replaces what is saved.
     pub fn save(&self) -> Result<(), MoveError> {
         self.has_room()?;
-        Ok(self.folder.save(&self.stores, self.at)?)
+        Ok(self.folder.save(&self.stores, SavedClocks { buckets: self.at, wall: self.wall })?)
     }
 
     /// The limit and the id that a bucket is named after.

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -17,6 +16,8 @@ use utoipa::ToSchema;
 
 use super::document::Audited;
 use super::{AUDIT_KEPT, AUDIT_LAST_MAX, Utc};
+use crate::reading::open_file;
+use crate::state::private_file;
 
 /// How much is read at once from the end of the file.
 const PIECE_BYTES: u64 = 1 << 16;
@@ -108,7 +109,7 @@ impl Audit {
     /// Adds the lines, and returns when they are on the disk.
     pub(super) fn append(&self, lines: &Lines) -> io::Result<()> {
         let Self::File(path) = self else { return Ok(()) };
-        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let mut file = private_file().append(true).open(path)?;
         file.write_all(&lines.bytes)?;
         file.sync_data()?;
         match path.parent() {
@@ -172,7 +173,7 @@ impl Audit {
 
 /// How long the file is, and whether its last line has no end.
 fn tail(path: &Path) -> io::Result<(u64, bool)> {
-    let mut file = match File::open(path) {
+    let mut file = match open_file(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((0, false)),
         Err(error) => return Err(error),
@@ -189,7 +190,7 @@ fn tail(path: &Path) -> io::Result<(u64, bool)> {
 
 /// Reads backwards until there are enough lines. However long the file is, this is not.
 fn last_of_file(path: &Path, count: usize) -> io::Result<Vec<Record>> {
-    let mut file = match File::open(path) {
+    let mut file = match open_file(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),

@@ -18,6 +18,7 @@ use super::step::{Step, check_length, check_why, not_found};
 use super::table::RunTimeOverride;
 use super::{BY_BYTES_MAX, RUN_TIME_OVERRIDES_MAX};
 use crate::house::House;
+use crate::transport::Time;
 
 /// An override that somebody wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,16 +76,17 @@ pub struct Changed {
 
 impl House {
     /// Makes an override, or changes it. Refuses terms that cannot be, and such that lower what is in
-    /// force unless that is allowed. `now` is asked when the change begins, and when it takes effect.
+    /// force unless that is allowed. It is made at what `time` says to people, and takes effect at what
+    /// it says to buckets.
     pub(crate) fn put_override(
         &self,
         new: NewOverride,
         who: Who<'_>,
         is_dry_run: bool,
-        now: impl Fn() -> Moment,
+        time: &dyn Time,
     ) -> Result<Changed, OverrideError> {
         let missing = not_found(&new.limit, &new.id);
-        let changed = self.put(vec![new], Action::Put, who, is_dry_run, now);
+        let changed = self.put(vec![new], Action::Put, who, is_dry_run, time);
         changed.map_err(|refused| refused.error)?.pop().ok_or(missing)
     }
 
@@ -94,9 +96,9 @@ impl House {
         many: Vec<NewOverride>,
         who: Who<'_>,
         is_dry_run: bool,
-        now: impl Fn() -> Moment,
+        time: &dyn Time,
     ) -> Result<Vec<Changed>, Refused> {
-        self.put(many, Action::Import, who, is_dry_run, now)
+        self.put(many, Action::Import, who, is_dry_run, time)
     }
 
     fn put(
@@ -105,11 +107,11 @@ impl House {
         action: Action,
         who: Who<'_>,
         is_dry_run: bool,
-        now: impl Fn() -> Moment,
+        time: &dyn Time,
     ) -> Result<Vec<Changed>, Refused> {
         check_length("by", who.by, BY_BYTES_MAX)?;
         let changing = self.standing.change();
-        let (old, at) = (changing.load(), now());
+        let (old, at) = (changing.load(), time.wall());
         let mut steps = Vec::with_capacity(many.len().min(RUN_TIME_OVERRIDES_MAX));
         for (place, new) in many.into_iter().enumerate() {
             let step = old.step(new, action, who, at);
@@ -125,7 +127,7 @@ impl House {
         for (place, step) in steps.iter().enumerate() {
             next.fits(&step.over).map_err(|error| Refused { at: Some(place), error })?;
         }
-        Ok(self.make(&changing, next, &steps, (who, at), is_dry_run, now)?)
+        Ok(self.make(&changing, next, &steps, (who, at), is_dry_run, time)?)
     }
 
     /// A step, unless the store that is shared cannot count what it makes.
@@ -146,18 +148,18 @@ impl House {
         why: &str,
         who: Who<'_>,
         is_dry_run: bool,
-        now: impl Fn() -> Moment,
+        time: &dyn Time,
     ) -> Result<Changed, OverrideError> {
         check_why(why)?;
         check_length("by", who.by, BY_BYTES_MAX)?;
         let changing = self.standing.change();
-        let (old, at) = (changing.load(), now());
+        let (old, at) = (changing.load(), time.wall());
         let over = old.find(limit, id)?;
         let table = old.table.without(|other| *other == *over);
         let next = old.with_table(table, at);
         let (before, after) = (old.applied(&over), next.applied(&over));
         let step = Step { over, action: Action::Delete, why: why.into(), before, after };
-        let mut changed = self.make(&changing, next, &[step], (who, at), is_dry_run, now)?;
+        let mut changed = self.make(&changing, next, &[step], (who, at), is_dry_run, time)?;
         changed.pop().ok_or_else(|| not_found(limit, id))
     }
 
@@ -169,7 +171,7 @@ impl House {
         steps: &[Step],
         (who, at): (Who<'_>, Moment),
         is_dry_run: bool,
-        now: impl Fn() -> Moment,
+        time: &dyn Time,
     ) -> Result<Vec<Changed>, OverrideError> {
         let is_durable = changing.ledger().is_durable();
         let changed = steps.iter().map(|step| step.changed(is_dry_run, is_durable)).collect();
@@ -177,7 +179,7 @@ impl House {
             return Ok(changed);
         }
         let records = steps.iter().map(|step| step.record(who, at)).collect();
-        self.keep_and_apply(changing, next, records, now)?;
+        self.keep_and_apply(changing, next, records, time)?;
         Ok(changed)
     }
 
@@ -187,13 +189,13 @@ impl House {
         changing: &Changing<'_>,
         next: Snapshot,
         records: Vec<Record>,
-        now: impl Fn() -> Moment,
+        time: &dyn Time,
     ) -> Result<(), OverrideError> {
         let (ledger, old) = (changing.ledger(), changing.load());
         let entry = ledger.prepare(&next.table, records).map_err(OverrideError::Storage)?;
         let committed = ledger.commit(&entry).map_err(OverrideError::Storage);
         let applied = committed.and_then(|()| {
-            self.apply(changing, next, now(), |swap| swap()).map_err(OverrideError::from)
+            self.apply(changing, next, time.now(), |swap| swap()).map_err(OverrideError::from)
         });
         match applied {
             Ok(()) => ledger.tell(entry),

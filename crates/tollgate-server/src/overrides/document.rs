@@ -1,4 +1,5 @@
-//! The file `overrides.json`: a document that a person can read, one override per line.
+//! The file `overrides.json`: a document that a person can read, one override per line. Its last line
+//! has the CRC-32 of all before it, so that no bit can flip without being noticed.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,8 +12,15 @@ use tollgate::limits::{DurationError, Limit, parse_duration};
 use super::table::{RunTimeOverride, Table};
 use super::{RUN_TIME_OVERRIDES_MAX, Utc};
 
-/// What this program writes, and all that it reads.
-pub(super) const VERSION: u32 = 1;
+/// What this program writes, and all that it reads but [`VERSION_WITHOUT_SUM`].
+pub(super) const VERSION: u32 = 2;
+
+/// What was written before documents had a sum, and is read all the same.
+const VERSION_WITHOUT_SUM: u32 = 1;
+/// How the last line begins that has the sum.
+const SUM: &str = "\n\"sum\": \"";
+/// How it ends.
+const END: &str = "\"}\n";
 
 /// Which part of the audit tells of the last change of the document, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,8 +41,10 @@ pub(super) struct Document {
 pub(super) enum DocumentError {
     #[error("it is not JSON of the shape that was written")]
     Json(#[from] serde_json::Error),
-    #[error("it is of version {0}, and this program knows version {VERSION} only")]
+    #[error("it is of version {0}, and this program knows versions up to {VERSION} only")]
     Version(u32),
+    #[error("it is not what was written: its sum, the last line, does not fit the rest")]
+    Sum,
     #[error("it has {0} overrides, and at most {RUN_TIME_OVERRIDES_MAX} can be")]
     TooMany(usize),
     #[error("the period of override {at} {source}")]
@@ -56,6 +66,8 @@ struct Whole {
     _version: u32,
     audit: Audited,
     overrides: Vec<Line>,
+    #[serde(default)]
+    sum: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -74,24 +86,63 @@ struct Line {
 }
 
 /// Writes a document.
-pub(super) fn write(mut to: impl Write, table: &Table, audited: Audited) -> io::Result<()> {
+pub(super) fn write(to: impl Write, table: &Table, audited: Audited) -> io::Result<()> {
+    let mut to = Summing { to, sum: crc32fast::Hasher::new() };
     let audit = serde_json::to_string(&audited)?;
     write!(to, "{{\"version\": {VERSION},\n\"audit\": {audit},\n\"overrides\": [")?;
     for (at, over) in table.iter().enumerate() {
         to.write_all(if at == 0 { b"\n" } else { b",\n" })?;
         serde_json::to_writer(&mut to, &Line::from(&**over))?;
     }
-    to.write_all(b"\n]}\n")?;
+    to.write_all(b"\n],")?;
+    let (sum, mut to) = (to.sum.finalize(), to.to);
+    write!(to, "{SUM}{sum:08x}{END}")?;
     to.flush()
+}
+
+/// Sums what passes.
+struct Summing<W> {
+    to: W,
+    sum: crc32fast::Hasher,
+}
+
+impl<W: Write> Write for Summing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.sum.update(bytes.get(..written).unwrap_or_default());
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// Whether a text ends with the sum of all before it.
+fn has_right_sum(text: &[u8]) -> bool {
+    // As long as it is written: eight digits.
+    let length = SUM.len() + 8 + END.len();
+    let Some((body, line)) =
+        text.len().checked_sub(length).and_then(|at| text.split_at_checked(at))
+    else {
+        return false;
+    };
+    let sum = crc32fast::hash(body);
+    *line == *format!("{SUM}{sum:08x}{END}").as_bytes()
 }
 
 /// Reads a document. Refuses what [`write`] would not have written.
 pub(super) fn read(text: &[u8]) -> Result<Document, DocumentError> {
     let Versioned { version } = serde_json::from_slice(text)?;
-    if version != VERSION {
-        return Err(DocumentError::Version(version));
+    match version {
+        VERSION if !has_right_sum(text) => return Err(DocumentError::Sum),
+        VERSION | VERSION_WITHOUT_SUM => {}
+        _ => return Err(DocumentError::Version(version)),
     }
-    let Whole { audit, overrides, .. } = serde_json::from_slice(text)?;
+    let Whole { audit, overrides, sum, .. } = serde_json::from_slice(text)?;
+    if version == VERSION_WITHOUT_SUM && sum.is_some() {
+        return Err(DocumentError::Sum);
+    }
     if overrides.len() > RUN_TIME_OVERRIDES_MAX {
         return Err(DocumentError::TooMany(overrides.len()));
     }
@@ -125,5 +176,48 @@ impl From<&RunTimeOverride> for Line {
             at: Utc(over.at),
             until: over.until.map(Utc),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn over(id: &str, terms: Limit) -> Arc<RunTimeOverride> {
+        let (limit, why, by) = ("Logins".into(), "they asked".into(), "ops".into());
+        let (at, id) = (Moment::from_nanos(7), id.into());
+        Arc::new(RunTimeOverride { limit, id, terms, why, by, at, until: None })
+    }
+
+    fn written() -> Vec<u8> {
+        let terms = Limit::new(300, 300, parse_duration("3h").unwrap()).unwrap();
+        let table = Table::new(vec![over("ada", terms), over("bob", terms)]);
+        let mut text = Vec::new();
+        write(&mut text, &table, Audited { from: 3, to: 9 }).unwrap();
+        text
+    }
+
+    #[test]
+    fn no_bit_of_a_document_flips_without_being_noticed() {
+        let text = written();
+        assert_eq!(read(&text).unwrap().table.len(), 2);
+        for at in 0..text.len() {
+            for bit in 0..8 {
+                let mut flipped = text.clone();
+                flipped[at] ^= 1 << bit;
+                assert!(read(&flipped).is_err(), "bit {bit} of byte {at}");
+            }
+            assert!(read(&text[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn a_document_from_before_there_were_sums_is_read() {
+        let text = String::from_utf8(written()).unwrap();
+        let (body, _) = text.split_once(",\n\"sum\"").unwrap();
+        let old = format!("{body}}}\n").replace("\"version\": 2", "\"version\": 1");
+        assert_eq!(read(old.as_bytes()).unwrap().table.len(), 2);
+        let half = text.replace("\"version\": 2", "\"version\": 1");
+        assert!(matches!(read(half.as_bytes()), Err(DocumentError::Sum)));
     }
 }

@@ -29,6 +29,7 @@ use tollgate::Moment;
 use super::audit::{Audit, Lines, Record};
 use super::document::{self, Audited, Document, DocumentError};
 use super::table::Table;
+use crate::reading::open_file;
 use crate::state::{StateError, private_file};
 
 /// The document, and the one that is to take its place.
@@ -172,7 +173,7 @@ fn remove_new(folder: &Path) {
 
 /// A document; none if there is no file.
 fn read(path: &Path) -> io::Result<Option<Result<Document, DocumentError>>> {
-    let file = match File::open(path) {
+    let file = match open_file(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -189,8 +190,9 @@ fn set_aside(folder: &Path, damage: &DocumentError, at: Moment) -> io::Result<()
     fs::rename(folder.join(FILE), &aside)?;
     tracing::error!(
         damage = crate::with_causes(damage), set_aside = %aside.display(),
-        "the overrides that were made at run time cannot be read: starting without them; \
-         audit.jsonl tells what they were"
+        "the overrides that were made at run time cannot be read, so none of them is in force: see in \
+         the file that was set aside, or in audit.jsonl, what they were, and make them again with \
+         `tollgate override put`"
     );
     Ok(())
 }

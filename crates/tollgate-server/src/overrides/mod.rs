@@ -35,8 +35,8 @@ pub use table::RunTimeOverride;
 pub const RUN_TIME_OVERRIDES_MAX: usize = 1 << 16;
 /// How long a reason can be.
 pub const WHY_BYTES_MAX: usize = COMMENT_BYTES_MAX;
-/// How long the name of who makes a change can be.
-pub const BY_BYTES_MAX: usize = 1 << 8;
+/// How long the name of who makes a change can be: a DNS name with a few words before it fits.
+pub const BY_BYTES_MAX: usize = 1 << 9;
 /// Who ends an override when its time has come, in the audit.
 pub(crate) const BY_ITSELF: &str = "tollgate";
 /// How many records of the audit stay in memory where there is no state directory.

@@ -24,7 +24,7 @@ impl Server {
         who: Who<'_>,
         is_dry_run: bool,
     ) -> Result<Changed, OverrideError> {
-        self.house().put_override(new, who, is_dry_run, || self.now())
+        self.house().put_override(new, who, is_dry_run, self.time())
     }
 
     /// Makes or changes many overrides, all of them or none.
@@ -34,7 +34,7 @@ impl Server {
         who: Who<'_>,
         is_dry_run: bool,
     ) -> Result<Vec<Changed>, Refused> {
-        self.house().put_overrides(many, who, is_dry_run, || self.now())
+        self.house().put_overrides(many, who, is_dry_run, self.time())
     }
 
     /// Removes an override that was made at run time. Refuses to remove one from a file.
@@ -46,7 +46,7 @@ impl Server {
         who: Who<'_>,
         is_dry_run: bool,
     ) -> Result<Changed, OverrideError> {
-        self.house().remove_override(limit, id, why, who, is_dry_run, || self.now())
+        self.house().remove_override(limit, id, why, who, is_dry_run, self.time())
     }
 
     /// Overrides from files and from run time, of one limit or of all, after where a page ended.
@@ -69,9 +69,10 @@ impl Server {
         self.house().audit(last)
     }
 
-    /// Ends the overrides whose time has come by `now`, and returns when the next one ends. A process
-    /// calls this by itself; whoever has a server without one calls it when the time has come.
-    pub fn expire_overrides(&self, now: Moment) -> Option<Moment> {
-        self.house().expire_overrides(now)
+    /// Ends the overrides whose time has come when the wall clock says `wall`, and returns when the next
+    /// one ends. A process calls this by itself; whoever has a server without one calls it when the
+    /// time has come.
+    pub fn expire_overrides(&self, wall: Moment) -> Option<Moment> {
+        self.house().expire_overrides(wall, self.time())
     }
 }

@@ -200,6 +200,15 @@ pub struct LogSettings {
     pub level: Level,
 }
 
+impl Settings {
+    /// Whether what comes with the program applies, because no file is named of limits, overrides, rules
+    /// or buckets.
+    pub fn has_starters(&self) -> bool {
+        let files = [&self.limits, &self.overrides, &self.udp.rules, &self.bucket.buckets];
+        files.into_iter().all(Option::is_none)
+    }
+}
+
 const LOOPBACK: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 impl Default for Settings {

@@ -183,7 +183,7 @@ fn everything_wrong_is_told_at_its_place() {
     let faults = faults.unwrap_err();
     for part in [
         "tollgate.yaml:2:11: udp.listen is `2000`",
-        "expected an address and port such as 127.0.0.1:2000 or [::1]:2000, or `off`",
+        "expected an address and port: 127.0.0.1:2000 for this machine only, 0.0.0.0:2000 for",
         "tollgate.yaml:3:3: unknown setting `udp.alow`",
         "did you mean `allow`?",
         "tollgate.yaml:4:1: unknown setting `buckets`",
@@ -223,4 +223,18 @@ fn the_words_of_http_settings_are_read_and_others_refused() {
         value::role("root").unwrap_err().to_string(),
         "expected `decide`, `read` or `admin`"
     );
+}
+
+#[test]
+fn an_address_says_the_way_out_or_simply_works() {
+    let address = |text: &str| value::address(text);
+    assert_eq!(address("localhost:8080"), Ok(Some("127.0.0.1:8080".parse().unwrap())));
+    for text in [":8080", "8080"] {
+        let refused = address(text).unwrap_err().to_string();
+        assert!(refused.contains("127.0.0.1:8080 for this machine only"), "{refused}");
+    }
+    for text in ["localhost", "localhost:x", "example.org:80", "127.0.0.1", "", ":", ":99999"] {
+        let refused = address(text).unwrap_err().to_string();
+        assert!(refused.contains("such as 127.0.0.1:2000"), "{text}: {refused}");
+    }
 }

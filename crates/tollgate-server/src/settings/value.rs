@@ -1,6 +1,6 @@
 //! From the text of a setting to its value.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -124,11 +124,24 @@ fn refuse<T>(expected: impl Into<String>) -> Parsed<T> {
     Err(ValueError { expected: expected.into() })
 }
 
+/// An address and port. `localhost` is this machine, and no other name is looked up: it could lead
+/// anywhere.
 pub(super) fn address(text: &str) -> Parsed<Option<SocketAddr>> {
-    match (text, text.parse()) {
-        ("off", _) => Ok(None),
-        (_, Ok(address)) => Ok(Some(address)),
-        _ => refuse("an address and port such as 127.0.0.1:2000 or [::1]:2000, or `off`"),
+    let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
+    let local = local.map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    match (text, local, text.parse()) {
+        ("off", ..) => Ok(None),
+        (_, Some(address), _) | (_, None, Ok(address)) => Ok(Some(address)),
+        _ => match text.strip_prefix(':').unwrap_or(text).parse::<u16>() {
+            Ok(port) => refuse(format!(
+                "an address and port: 127.0.0.1:{port} for this machine only, 0.0.0.0:{port} for \
+                 everybody who can reach it; or `off`"
+            )),
+            Err(_) => refuse(
+                "an address and port such as 127.0.0.1:2000, [::1]:2000 or localhost:2000, or `off`; \
+                 other names are not looked up",
+            ),
+        },
     }
 }
 

@@ -27,13 +27,48 @@ pub(crate) use stream::{LINGER, QUIET, Streams, UNDERWAY_BYTES_MAX};
 
 /// Whoever tells the server what time it is.
 pub trait Time: Send + Sync {
-    /// What time it is; never earlier than what it said before.
+    /// What time it is for buckets; never earlier than what it said before.
     fn now(&self) -> Moment;
+
+    /// What time it is for people: what the wall clock says, which may step in either direction.
+    fn wall(&self) -> Moment {
+        self.now()
+    }
 }
 
 impl Time for Clock {
     fn now(&self) -> Moment {
         Self::now(self)
+    }
+
+    fn wall(&self) -> Moment {
+        Self::wall()
+    }
+}
+
+/// The time of a server that goes on with what an earlier one saved: for buckets, the moment of that
+/// save and what has passed since.
+pub(crate) struct ResumedTime {
+    inner: Arc<dyn Time>,
+    /// What `inner` said at the start, and what time it was then for the buckets.
+    began: Moment,
+    resumed: Moment,
+}
+
+impl ResumedTime {
+    /// A time that is `resumed` for buckets now.
+    pub(crate) fn new(inner: Arc<dyn Time>, resumed: Moment) -> Self {
+        Self { began: inner.now(), inner, resumed }
+    }
+}
+
+impl Time for ResumedTime {
+    fn now(&self) -> Moment {
+        self.resumed.after(self.inner.now().since(self.began))
+    }
+
+    fn wall(&self) -> Moment {
+        self.inner.wall()
     }
 }
 

@@ -76,7 +76,7 @@ fn what_is_in_force_is_told_with_its_version() {
     assert_eq!((configured.version, configured.overrides_in_files), (0, 1));
     assert!((configured.since - 1000.0).abs() < 1e-6);
     assert!(configured.durable && configured.state.is_some());
-    assert_eq!(configured.files.len(), 4);
+    assert_eq!(configured.files.len(), 2);
 
     time.set(Moment::from_nanos(2_000_000_000_000));
     folder.write("limits.yaml", "Logins: {burst: 3, count: 1, period: 1h}");

@@ -196,6 +196,7 @@ fn ipv6_works_at_every_door() {
     let folder = Folder::new();
     let mut settings = settings();
     settings.udp.rules = Some(folder.write("rules.yaml", ""));
+    settings.bucket.buckets = Some(folder.write("buckets.conf", "bucketa 1\n"));
     let loopback = Some("[::1]:0".parse().unwrap());
     settings.udp.listen = loopback;
     settings.bucket.stream.listen = loopback;

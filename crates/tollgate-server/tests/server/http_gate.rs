@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate::{Moment, Nanos};
 use tollgate_server::Server;
-use tollgate_server::settings::Settings;
+use tollgate_server::settings::{Settings, XRateLimit};
 
 use crate::support::{Folder, Page, StandingTime, Web, request, settings, start, wait_until};
 
@@ -219,4 +219,27 @@ fn everything_is_counted_once() {
     let counts = counts();
     assert_eq!((counts.requests, counts.allowed, counts.denied, counts.malformed), (4, 3, 2, 3));
     assert_eq!((counts.accepted, counts.refused, counts.dropped), (3, 1, 0));
+}
+
+#[test]
+fn what_people_read_is_the_time_of_the_wall_clock() {
+    let folder = Folder::new();
+    let mut settings = settings();
+    settings.limits = Some(folder.write("limits.yaml", LIMITS));
+    settings.http.x_ratelimit = XRateLimit::Unix;
+    // The server was started an hour late, and then its wall clock was put right.
+    let server = start(&settings, StandingTime::with_wall(NOW_SECS - 3600, NOW_SECS));
+    let mut client = Web::connect(&server);
+    let reset = (NOW_SECS + 90).to_string();
+    let page = client.post("/v1/spend", r#"{"limit":"PerKey","id":"ada"}"#);
+    assert_eq!(page.field("x-ratelimit-reset"), Some(&*reset));
+    assert_eq!(page.field("date"), Some("Tue, 14 Nov 2023 22:13:20 GMT"));
+    let page = client.get("/v1/gate/PerKey/bob");
+    assert_eq!(page.field("x-ratelimit-reset"), Some(&*reset));
+    // Of one ask that is written as a transaction, the other way is taken.
+    let page = client.post("/v1/spend", r#"{"asks":[{"limit":"PerKey","id":"lin"}]}"#);
+    assert_eq!(page.field("x-ratelimit-reset"), Some(&*reset));
+    #[expect(clippy::cast_precision_loss, reason = "it is a whole number of seconds")]
+    let now = NOW_SECS as f64;
+    assert_eq!(server.stats().at.to_bits(), now.to_bits());
 }

@@ -1,10 +1,15 @@
 //! Files that change under load.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use tollgate::Clock;
+use tollgate_server::settings::Settings;
+use tollgate_server::{Server, with_causes};
 
 use crate::support::{Datagrams, Folder, Stream, settings, start};
 
@@ -109,4 +114,62 @@ fn a_bad_file_is_refused_with_its_faults_and_the_old_one_goes_on() {
     bucket.send(b"get b\n");
     assert_eq!(bucket.read(2), b"1\n");
     server.drain(settings.drain).unwrap();
+}
+
+#[test]
+fn a_file_that_is_none_is_refused_at_once_at_the_start_and_in_a_reload() {
+    let folder = Folder::new();
+    let mut settings = settings();
+    let pipe = folder.path("limits.yaml");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    settings.limits = Some(pipe.clone());
+    let refused = |error: &dyn std::error::Error| {
+        let text = with_causes(error);
+        assert!(text.contains("limits.yaml: it is no regular file"), "{text}");
+    };
+    refused(&Server::start(&settings, Arc::new(Clock::start())).err().unwrap());
+    folder.write("limits.yaml", "A: {burst: 1, count: 1, period: 1h}");
+    let server = start(&settings, Arc::new(Clock::start()));
+    std::fs::remove_file(&pipe).unwrap();
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    refused(&server.reload().unwrap_err());
+    std::fs::remove_file(&pipe).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &pipe).unwrap();
+    refused(&server.reload().unwrap_err());
+    let mut bucket = Stream::connect(&server, "bucket");
+    bucket.send(b"get A:ada\n");
+    assert_eq!(bucket.read(2), b"1\n", "the old ones stay in force");
+    server.drain(settings.drain).unwrap();
+}
+
+#[test]
+fn starters_stand_in_only_if_no_file_of_any_kind_was_given() {
+    let folder = Folder::new();
+    let limits = folder.write("limits.yaml", "A: {burst: 1, count: 1, period: 1h}");
+    let buckets = folder.write("buckets.conf", "mine 1\n");
+    let rules = folder.write("rules.yaml", "rules: [{match: '^x', limit: 7, period: 10}]");
+    let given: [fn(&mut Settings, PathBuf); 3] = [
+        |settings, path| settings.limits = Some(path),
+        |settings, path| settings.bucket.buckets = Some(path),
+        |settings, path| settings.udp.rules = Some(path),
+    ];
+    for (give, path) in given.into_iter().zip([limits, buckets, rules]) {
+        let mut settings = settings();
+        give(&mut settings, path.clone());
+        let server = start(&settings, Arc::new(Clock::start()));
+        let mut bucket = Stream::connect(&server, "bucket");
+        bucket.send(b"get LoginsPerUser\nget bucketa\n");
+        assert_eq!(bucket.read(34), b"BUCKET NOT FOUND\nBUCKET NOT FOUND\n", "{path:?}");
+        assert_eq!(server.stats().configured.files, [path.display().to_string()]);
+        server.drain(settings.drain).unwrap();
+    }
+    let mut settings_with = settings();
+    settings_with.overrides = Some(folder.write("overrides.yaml", "A:ada: {burst: 2}"));
+    let refused = Server::start(&settings_with, Arc::new(Clock::start())).err().unwrap();
+    assert!(refused.to_string().contains("name it with --limits"), "{refused}");
+    let server = start(&settings(), Arc::new(Clock::start()));
+    let mut bucket = Stream::connect(&server, "bucket");
+    bucket.send(b"get LoginsPerUser\nget bucketa\n");
+    assert_eq!(bucket.read(4), b"1\n1\n");
+    server.drain(settings().drain).unwrap();
 }

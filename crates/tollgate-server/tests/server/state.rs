@@ -8,7 +8,7 @@ use tollgate_server::Server;
 use tollgate_server::settings::Settings;
 
 use crate::support::{
-    Datagrams, Folder, INSERT_ANSWER_BYTES, StandingTime, Stream, insert, settings, start,
+    Datagrams, Folder, INSERT_ANSWER_BYTES, StandingTime, Stream, Web, insert, settings, start,
 };
 
 const NOW: u64 = 1_700_000_000;
@@ -147,4 +147,40 @@ fn a_save_that_was_cut_short_leaves_the_one_before() {
     let server = start(&settings, StandingTime::at_secs(NOW));
     assert_eq!(answers(&server).2, b"ok N 1.0 3.0 100");
     server.drain(settings.drain).unwrap();
+}
+
+/// In how many seconds a bucket is full again from which all was spent at the first of these times,
+/// by a server that is then started at each of them. Each is what buckets count and what the wall clock
+/// says, in seconds.
+fn reset_in(times: &[(u64, u64)]) -> Vec<u64> {
+    let folder = Folder::new();
+    let settings = with_state(&folder);
+    let ask = |(now, wall), path, cost| {
+        let server = start(&settings, StandingTime::with_wall(now, wall));
+        let ask = format!(r#"{{"limit":"Orders","id":"ada","cost":{cost}}}"#);
+        let answer = Web::connect(&server).post(path, &ask).json();
+        assert!(server.drain(settings.drain).unwrap());
+        answer["reset_in"].as_u64().unwrap()
+    };
+    let (first, others) = times.split_first().unwrap();
+    ask(*first, "/v1/spend", 5);
+    others.iter().map(|time| ask(*time, "/v1/check", 0)).collect()
+}
+
+#[test]
+fn a_wall_clock_that_was_set_back_between_two_runs_denies_nobody_for_longer() {
+    const DAY: u64 = 86_400;
+    let same = |secs: u64| (secs, secs);
+    let times = [same(NOW + DAY), same(NOW), same(NOW + 60), same(NOW + 600)];
+    assert_eq!(reset_in(&times), [3600, 3540, 3000]);
+    // Far ahead, too.
+    let far = 235 * 365 * DAY;
+    assert_eq!(reset_in(&[same(NOW + far), same(NOW), same(NOW + 60)]), [0, 0]);
+}
+
+#[test]
+fn a_wall_clock_that_was_put_right_gives_nothing_back() {
+    // Started long before its time, and put right while it ran; then restarted ten seconds later.
+    let times = [(NOW - 360_000, NOW), (NOW + 10, NOW + 10), (NOW + 70, NOW + 70)];
+    assert_eq!(reset_in(&times), [3590, 3530]);
 }

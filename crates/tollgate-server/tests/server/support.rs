@@ -29,21 +29,36 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// A time that stands still until it is moved.
-pub(crate) struct StandingTime(AtomicU64);
+pub(crate) struct StandingTime {
+    now: AtomicU64,
+    wall: AtomicU64,
+}
 
 impl StandingTime {
     pub(crate) fn at_secs(secs: u64) -> Arc<Self> {
-        Arc::new(Self(AtomicU64::new(secs * 1_000_000_000)))
+        Self::with_wall(secs, secs)
     }
 
+    /// One whose wall clock says something else.
+    pub(crate) fn with_wall(secs: u64, wall_secs: u64) -> Arc<Self> {
+        let at = |secs: u64| AtomicU64::new(secs * 1_000_000_000);
+        Arc::new(Self { now: at(secs), wall: at(wall_secs) })
+    }
+
+    /// Sets both clocks.
     pub(crate) fn set(&self, moment: Moment) {
-        self.0.store(moment.as_nanos(), Ordering::SeqCst);
+        self.now.store(moment.as_nanos(), Ordering::SeqCst);
+        self.wall.store(moment.as_nanos(), Ordering::SeqCst);
     }
 }
 
 impl Time for StandingTime {
     fn now(&self) -> Moment {
-        Moment::from_nanos(self.0.load(Ordering::SeqCst))
+        Moment::from_nanos(self.now.load(Ordering::SeqCst))
+    }
+
+    fn wall(&self) -> Moment {
+        Moment::from_nanos(self.wall.load(Ordering::SeqCst))
     }
 }
 

@@ -32,7 +32,7 @@
 //!             limiter = Some(Limiter::restore(limits.clone(), memory, &mut reader, now)?);
 //!         }
 //!         Section::Quotas => quotas = Some(Keyed::<Quota>::restore(memory, &mut reader, now)?),
-//!         Section::Averages => {} // Passed over.
+//!         Section::Averages | Section::Clocks => {} // Passed over.
 //!     }
 //! }
 //! // Only now has everything been checked.
@@ -50,7 +50,7 @@
 //! ```text
 //! file   = "tollgate", version: u32, sum: u32, frame ..
 //! frame  = mark: u8, length: u32, length bytes, sum: u32
-//! mark   = 0 the end | 1, 2, 3 a section begins: limits, averages, quotas | 255 it goes on
+//! mark   = 0 the end | 1, 2, 3, 4 a section begins: limits, averages, quotas, clocks | 255 it goes on
 //! ```
 //!
 //! The bytes of a section are records, none of which is cut in two by a frame:
@@ -59,6 +59,7 @@
 //! limits   = secret, rules, rule ids, defaults, names, cells
 //! averages = secret, cells
 //! quotas   = secret, cells
+//! clocks   = buckets: u64, wall: u64
 //! secret   = u128
 //! rules    = count: u32, (burst: u64, step: u64, rate: u64, successor: u32) ..
 //! rule ids = count: u32, (name, scope: u8, rule: u32) ..
@@ -73,11 +74,13 @@
 
 mod carried;
 mod cells;
+mod clocks;
 mod reader;
 mod writer;
 
 pub use carried::SavedRules;
 pub use cells::Kept;
+pub use clocks::SavedClocks;
 pub use reader::Reader;
 pub use writer::Writer;
 
@@ -98,6 +101,8 @@ const SUM_BYTES: usize = size_of::<u32>();
 /// What a section is the state of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
+    /// The [`SavedClocks`] of whoever saved.
+    Clocks,
     /// A [`Limiter`](crate::Limiter).
     Limits,
     /// A [`Keyed`](crate::Keyed) of averages.
@@ -121,6 +126,7 @@ impl Mark {
             Self::Begin(Section::Limits) => 1,
             Self::Begin(Section::Averages) => 2,
             Self::Begin(Section::Quotas) => 3,
+            Self::Begin(Section::Clocks) => 4,
             Self::More => u8::MAX,
         }
     }
@@ -131,6 +137,7 @@ impl Mark {
             1 => Some(Self::Begin(Section::Limits)),
             2 => Some(Self::Begin(Section::Averages)),
             3 => Some(Self::Begin(Section::Quotas)),
+            4 => Some(Self::Begin(Section::Clocks)),
             u8::MAX => Some(Self::More),
             _ => None,
         }

@@ -54,7 +54,7 @@ impl Phrases {
         op: Op,
         decided: &Decided<'_>,
         dialect: XRateLimit,
-        now: Moment,
+        wall: Moment,
         out: &mut Vec<u8>,
     ) {
         let Decided { ask, of, decision } = decided;
@@ -71,9 +71,9 @@ impl Phrases {
         body.extend_from_slice(b"}]}");
         out.extend_from_slice(&words.head);
         let denied = op.is_denied(decision.allowed);
-        fields::finish_lists(out, &decided.answered(), denied, dialect, now);
+        fields::finish_lists(out, &decided.answered(), denied, dialect, wall);
         let body_bytes = 1 + twice + BETWEEN.len() + self.body.len();
-        self.end_head(body_bytes, now, out);
+        self.end_head(body_bytes, wall, out);
         out.push(b'{');
         out.extend_from_slice(&self.body[..twice]);
         out.extend_from_slice(BETWEEN);
@@ -85,30 +85,30 @@ impl Phrases {
         &mut self,
         done: &Done<'_>,
         dialect: XRateLimit,
-        now: Moment,
+        wall: Moment,
         out: &mut Vec<u8>,
     ) {
         self.body.clear();
         done.write(&mut self.body);
         out.extend_from_slice(BEGIN.as_bytes());
-        done.write_fields(&mut Lines(out), dialect, now);
-        self.end_head(self.body.len(), now, out);
+        done.write_fields(&mut Lines(out), dialect, wall);
+        self.end_head(self.body.len(), wall, out);
         out.extend_from_slice(&self.body);
     }
 
     /// The same for what was wrong with the only ask of a request.
-    pub(super) fn mistake(&mut self, mistake: &Mistake, now: Moment, out: &mut Vec<u8>) {
+    pub(super) fn mistake(&mut self, mistake: &Mistake, wall: Moment, out: &mut Vec<u8>) {
         let problem = Problem::mistake(mistake, "");
         let body = serde_json::to_vec(&problem).unwrap_or_default();
         let begin =
             format!("HTTP/1.1 {}\r\ncontent-type: application/problem+json\r\n", problem.status());
         out.extend_from_slice(begin.as_bytes());
-        self.end_head(body.len(), now, out);
+        self.end_head(body.len(), wall, out);
         out.extend_from_slice(&body);
     }
 
-    fn end_head(&mut self, body_bytes: usize, now: Moment, out: &mut Vec<u8>) {
-        let secs = now.as_nanos() / NANOS_PER_SEC;
+    fn end_head(&mut self, body_bytes: usize, wall: Moment, out: &mut Vec<u8>) {
+        let secs = wall.as_nanos() / NANOS_PER_SEC;
         if self.date_secs != Some(secs) {
             let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(secs));
             self.end = format!("\r\ncache-control: no-store\r\ndate: {date}\r\n\r\n");

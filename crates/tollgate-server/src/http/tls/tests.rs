@@ -8,7 +8,9 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
-use super::{PEM_BYTES_MAX, Reloading, TlsFiles, client_name};
+use super::{PEM_BYTES_MAX, Reloading, TlsError, TlsFiles, client_name};
+use crate::http::tokens::Tokens;
+use crate::reading::Place;
 use crate::with_causes;
 
 /// A certificate and its key, as PEM.
@@ -132,11 +134,12 @@ fn a_client_that_knows_the_authority_comes_in_and_speaks_http_2() {
     let folder = Folder::new("plain");
     let authority = Authority::new();
     let files = folder.files(&authority.sign(&["localhost"]), None);
-    let (server, _) = handshake(files.load().unwrap(), client(&authority.cert, None)).unwrap();
+    let (server, _) =
+        handshake(files.load(&Place::default()).unwrap(), client(&authority.cert, None)).unwrap();
     assert_eq!(server.alpn_protocol(), Some(&b"h2"[..]));
     assert!(server.peer_certificates().is_none());
     let stranger = client(&Authority::new().cert, None);
-    assert!(handshake(files.load().unwrap(), stranger).is_err());
+    assert!(handshake(files.load(&Place::default()).unwrap(), stranger).is_err());
 }
 
 #[test]
@@ -145,13 +148,15 @@ fn with_a_client_authority_every_client_needs_a_certificate_of_it() {
     let (authority, clients) = (Authority::new(), Authority::new());
     let files = folder.files(&authority.sign(&["localhost"]), Some(&clients.cert));
     let ask = |own: Option<&Pair>| {
-        handshake(files.load().unwrap(), client(&authority.cert, own)).map(|(server, _)| {
-            let chain = server.peer_certificates().unwrap();
-            client_name(&chain[0])
-        })
+        handshake(files.load(&Place::default()).unwrap(), client(&authority.cert, own)).map(
+            |(server, _)| {
+                let chain = server.peer_certificates().unwrap();
+                client_name(&chain[0])
+            },
+        )
     };
     let shop = clients.sign(&["shop.internal", "other.internal"]);
-    assert_eq!(ask(Some(&shop)).unwrap(), "shop.internal");
+    assert_eq!(ask(Some(&shop)).unwrap(), "cert:shop.internal");
     assert!(ask(None).is_err());
     assert!(ask(Some(&authority.sign(&["shop.internal"]))).is_err(), "signed by another");
 }
@@ -160,10 +165,24 @@ fn with_a_client_authority_every_client_needs_a_certificate_of_it() {
 fn a_certificate_without_a_dns_name_is_named_by_its_digest() {
     let authority = Authority::new();
     let [first, second] = [0, 1].map(|_| client_name(&der(&authority.sign(&[]).cert)));
-    assert!(first.starts_with("cert-") && first.len() == 5 + 16, "{first}");
+    assert!(first.starts_with("cert:sha256:") && first.len() == 12 + 16, "{first}");
     assert_ne!(first, second);
-    assert!(client_name(&der(&authority.sign(&["192.0.2.1"]).cert)).starts_with("cert-"));
-    assert_eq!(client_name(&CertificateDer::from(vec![1, 2, 3])), "cert-039058c6f2c0cb49");
+    assert!(client_name(&der(&authority.sign(&["192.0.2.1"]).cert)).starts_with("cert:sha256:"));
+    assert_eq!(client_name(&CertificateDer::from(vec![1, 2, 3])), "cert:sha256:039058c6f2c0cb49");
+}
+
+#[test]
+fn nobody_with_a_certificate_is_called_like_a_token_or_the_server() {
+    let authority = Authority::new();
+    for name in ["ops", "tollgate", "anybody"] {
+        let name = client_name(&der(&authority.sign(&[name]).cert));
+        let tokens = Tokens::parse(&format!("{name} admin 0123456789abcdef"), "tokens.txt");
+        assert!(tokens.is_err(), "no token is called `{name}`");
+    }
+}
+
+fn reload(tls: &Reloading) -> Result<(), TlsError> {
+    tls.files().load(&Place::default()).map(|config| tls.apply(config))
 }
 
 #[test]
@@ -171,15 +190,15 @@ fn the_next_connection_sees_a_certificate_that_was_replaced() {
     let folder = Folder::new("reload");
     let (old, new) = (Authority::new(), Authority::new());
     let files = folder.files(&old.sign(&["localhost"]), None);
-    let stamp = files.stamp();
-    let tls = Reloading::new(files).unwrap();
+    let stamp = files.stamp(&Place::default());
+    let tls = Reloading::new(files, &Place::default()).unwrap();
     let is_known_by =
         |authority: &Authority| handshake(tls.config(), client(&authority.cert, None)).is_ok();
     assert!(is_known_by(&old) && !is_known_by(&new));
     folder.files(&new.sign(&["localhost"]), None);
-    assert_ne!(tls.files().stamp(), stamp);
+    assert_ne!(tls.files().stamp(&Place::default()), stamp);
     assert!(is_known_by(&old), "nothing changes before a reload");
-    tls.reload().unwrap();
+    reload(&tls).unwrap();
     assert!(is_known_by(&new) && !is_known_by(&old));
 }
 
@@ -188,15 +207,16 @@ fn a_bad_file_never_replaces_a_good_one() {
     let folder = Folder::new("bad");
     let authority = Authority::new();
     let pair = authority.sign(&["localhost"]);
-    let tls = Reloading::new(folder.files(&pair, Some(&authority.cert))).unwrap();
+    let tls =
+        Reloading::new(folder.files(&pair, Some(&authority.cert)), &Place::default()).unwrap();
     for (name, text) in [("cert.pem", ""), ("key.pem", "x"), ("ca.pem", "-----BEGIN CERT")] {
         folder.write(name, text);
-        assert!(tls.reload().is_err(), "{name}");
+        assert!(reload(&tls).is_err(), "{name}");
         let client = client(&authority.cert, Some(&pair));
         assert!(handshake(tls.config(), client).is_ok(), "{name}");
         folder.files(&pair, Some(&authority.cert));
     }
-    tls.reload().unwrap();
+    reload(&tls).unwrap();
 }
 
 #[test]
@@ -206,7 +226,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_path() {
     let (pair, other) = (authority.sign(&["localhost"]), authority.sign(&["localhost"]));
     let cut = |text: &str| text[..text.len() / 2].to_owned();
     let garbled = pair.cert.replacen("MII", "M!!", 1);
-    let large = " ".repeat(usize::try_from(PEM_BYTES_MAX).unwrap() + 1);
+    let large = " ".repeat(PEM_BYTES_MAX + 1);
     let hollow = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     let hollow_key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
     let cases = [
@@ -227,12 +247,12 @@ fn what_is_wrong_with_a_file_is_said_with_its_path() {
     for (name, text, words) in cases {
         let files = folder.files(&pair, Some(&authority.cert));
         let path = folder.write(name, text);
-        let error = with_causes(&files.load().err().unwrap());
+        let error = with_causes(&files.load(&Place::default()).err().unwrap());
         assert!(error.contains(words), "{name}: {error}\nexpected {words}");
         assert!(error.contains(path.to_str().unwrap()), "{error}");
     }
     let files = TlsFiles { key: folder.0.join("none"), ..folder.files(&pair, None) };
-    let error = with_causes(&files.load().err().unwrap());
+    let error = with_causes(&files.load(&Place::default()).err().unwrap());
     assert!(
         error.starts_with("reading the private key from") && error.contains("none: "),
         "{error}"

@@ -46,7 +46,7 @@ fn what_is_written_is_what_is_read() {
         count: 7,
         period: Nanos::new(86_400_000_000_001),
         why: "\"quotes\", \\ and\nlines \u{1f600}".to_owned(),
-        until: Some(server.now().after(Nanos::new(1))),
+        until: Some(server.time().now().after(Nanos::new(1))),
         may_lower: true,
         ..hourly("Orders", "a:b \u{0} \n\u{e9}", 3)
     };
@@ -98,10 +98,10 @@ fn a_damaged_file_is_set_aside_and_the_server_starts() {
 fn a_file_of_another_version_is_left_alone() {
     let desk = Desk::new();
     drop(desk.start());
-    let text = "{\"version\": 2, \"something\": \"else\"}";
+    let text = "{\"version\": 3, \"something\": \"else\"}";
     fs::write(desk.state("overrides.json"), text).unwrap();
     let refused = Server::start(&desk.settings, desk.time.clone()).err().unwrap().to_string();
-    assert!(refused.contains("is of version 2"), "{refused}");
+    assert!(refused.contains("is of version 3"), "{refused}");
     assert_eq!(fs::read_to_string(desk.state("overrides.json")).unwrap(), text);
 }
 

@@ -11,7 +11,7 @@ use crate::server::Server;
 const MINUTE: Nanos = Nanos::from_secs(60);
 
 fn until(server: &Server, id: &str, length: Nanos) -> Moment {
-    let until = server.now().after(length);
+    let until = server.time().now().after(length);
     let new = NewOverride { until: Some(until), ..hourly("Orders", id, 100) };
     server.put_override(new, WHO, false).unwrap();
     until
@@ -21,7 +21,7 @@ fn until(server: &Server, id: &str, length: Nanos) -> Moment {
 fn an_override_ends_when_it_was_said_and_not_before() {
     let desk = Desk::new();
     let server = desk.start();
-    assert_eq!(server.expire_overrides(server.now()), None);
+    assert_eq!(server.expire_overrides(server.time().now()), None);
     let (ada, bob) = (until(&server, "ada", MINUTE), until(&server, "bob", Nanos::from_secs(90)));
     put(&server, "lin", 100).unwrap();
     assert!(spend(&server, "ada", 3));
@@ -61,7 +61,7 @@ fn one_that_has_ended_is_out_of_force_also_where_that_cannot_be_kept() {
     let server = desk.start();
     until(&server, "ada", MINUTE);
     desk.set(MINUTE);
-    let now = server.now();
+    let now = server.time().now();
     let in_the_way = desk.state("overrides.json.new");
     fs::create_dir(&in_the_way).unwrap();
     let retry = Some(now.after(Nanos::from_secs(1)));
@@ -87,4 +87,27 @@ fn putting_it_again_moves_the_end() {
     put(&server, "ada", 100).unwrap();
     assert_eq!(server.expire_overrides(second), None);
     assert_eq!(left(&server, "ada"), 100);
+}
+
+#[test]
+fn the_wall_clock_says_when_an_override_ends_and_buckets_do_not_follow_it() {
+    let desk = Desk::new();
+    let server = desk.start();
+    until(&server, "ada", MINUTE);
+    assert!(spend(&server, "ada", 3));
+    assert_eq!(left(&server, "ada"), 97);
+    // The server was started an hour wrong, and now its clock is put right.
+    let hour = Nanos::from_secs(3600);
+    desk.set_wall_ahead(hour);
+    let wall = server.time().wall();
+    assert_eq!(server.expire_overrides(wall), None);
+    assert_eq!(left(&server, "ada"), 2, "three of five are owed, and no time has passed");
+    let record = audit(&server).pop().unwrap();
+    assert_eq!((record.action, record.at.0), (Action::Expire, wall));
+    let past =
+        NewOverride { until: Some(wall.before(Nanos::new(1))), ..hourly("Orders", "bob", 100) };
+    let refused = server.put_override(past, WHO, false).unwrap_err();
+    assert_eq!(refused.field(), Some("until"));
+    put(&server, "lin", 100).unwrap();
+    assert_eq!(server.override_of("Orders", "lin").unwrap().at, wall);
 }

@@ -25,11 +25,19 @@ const START: u64 = 1_700_000_000;
 const WHO: Who<'_> = Who { by: "ops", from: None };
 
 /// A time that stands still until it is moved.
-struct StandingTime(AtomicU64);
+struct StandingTime {
+    now: AtomicU64,
+    /// By how much the wall clock is ahead.
+    wall_ahead: AtomicU64,
+}
 
 impl Time for StandingTime {
     fn now(&self) -> Moment {
-        Moment::from_nanos(self.0.load(Ordering::SeqCst))
+        Moment::from_nanos(self.now.load(Ordering::SeqCst))
+    }
+
+    fn wall(&self) -> Moment {
+        self.now().after(Nanos::new(self.wall_ahead.load(Ordering::SeqCst).into()))
     }
 }
 
@@ -59,9 +67,14 @@ impl Desk {
         settings.state = Some(folder.join("state"));
         settings.limits = Some(folder.join("limits.yaml"));
         settings.overrides = Some(folder.join("overrides.yaml"));
-        let time = Arc::new(StandingTime(AtomicU64::new(START * 1_000_000_000)));
+        settings.bucket.buckets = Some(folder.join("buckets.conf"));
+        let time = Arc::new(StandingTime {
+            now: AtomicU64::new(START * 1_000_000_000),
+            wall_ahead: AtomicU64::new(0),
+        });
         let desk = Self { folder, settings, time };
         desk.write("limits.yaml", LIMITS);
+        desk.write("buckets.conf", "bucketa 5\n");
         desk.write("overrides.yaml", "Orders:eve: {burst: 2, count: 5, period: 1h}\n");
         desk
     }
@@ -94,7 +107,12 @@ impl Desk {
     /// Moves the time to so many nanoseconds after the start.
     fn set(&self, after: Nanos) {
         let moment = Moment::from_nanos(START * 1_000_000_000).after(after);
-        self.time.0.store(moment.as_nanos(), Ordering::SeqCst);
+        self.time.now.store(moment.as_nanos(), Ordering::SeqCst);
+    }
+
+    /// Sets the wall clock ahead of the one of buckets.
+    fn set_wall_ahead(&self, by: Nanos) {
+        self.time.wall_ahead.store(u64::try_from(by.get()).unwrap(), Ordering::SeqCst);
     }
 }
 
@@ -134,12 +152,12 @@ fn remove(server: &Server, id: &str) -> Result<Changed, OverrideError> {
 /// How many tokens are left.
 fn left(server: &Server, id: &str) -> u64 {
     let limiter = &server.house().stores.limiter;
-    limiter.check("Orders", id, 0, server.now()).unwrap().remaining
+    limiter.check("Orders", id, 0, server.time().now()).unwrap().remaining
 }
 
 fn spend(server: &Server, id: &str, cost: u64) -> bool {
     let limiter = &server.house().stores.limiter;
-    limiter.spend("Orders", id, cost, server.now()).unwrap().allowed
+    limiter.spend("Orders", id, cost, server.time().now()).unwrap().allowed
 }
 
 fn audit(server: &Server) -> Vec<Record> {

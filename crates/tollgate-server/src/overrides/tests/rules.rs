@@ -195,7 +195,7 @@ fn an_explanation_says_who_and_why() {
     let server = desk.start();
     put(&server, "ada", 10).unwrap();
     let explained =
-        server.house().stores.limiter.explain("Orders", "ada", 1, server.now()).unwrap();
+        server.house().stores.limiter.explain("Orders", "ada", 1, server.time().now()).unwrap();
     assert_eq!(explained.origin, Some(Origin::named("at run time by ops")));
     assert_eq!(explained.comment.as_deref(), Some("they asked"));
     assert_eq!(&*server.override_of("Orders", "ada").unwrap().by, "ops");

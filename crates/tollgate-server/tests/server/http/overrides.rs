@@ -277,6 +277,7 @@ fn what_cannot_be_removed_is_told() {
 #[test]
 fn a_bucket_that_everybody_shares_has_no_overrides() {
     let asked = Asked::with(|settings, folder| {
+        settings.limits = Some(folder.write("limits.yaml", LIMITS));
         settings.bucket.buckets = Some(folder.write("buckets.conf", "shared 1\n"));
     });
     let problem = asked.refused("PUT", "/v1/overrides/shared/*", Some(&more().to_string()));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use tollgate::Nanos;
 use tollgate::limits::parse_duration;
 
@@ -250,6 +250,20 @@ pub(crate) enum Format {
 /// The length of time that is typed. Refuses what is no duration, with advice.
 pub(crate) fn parse_length(text: &str) -> Result<Nanos, String> {
     parse_duration(text).map_err(|error| format!("it {error}: write it like 10s, 1.5h or 1h30m"))
+}
+
+/// Every variable of the environment that some command reads.
+pub(crate) fn variables() -> Vec<String> {
+    let mut commands = vec![Raw::command()];
+    let mut names = Vec::new();
+    while let Some(command) = commands.pop() {
+        let variables = command.get_arguments().filter_map(clap::Arg::get_env);
+        names.extend(variables.map(|name| name.to_string_lossy().into_owned()));
+        commands.extend(command.get_subcommands().cloned());
+    }
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// What is to be done.

@@ -1,7 +1,6 @@
 //! What `tollgate serve` says when all doors are open.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 
 use tollgate_server::Server;
 use tollgate_server::settings::{ControlSetting, HttpSettings, Settings};
@@ -17,17 +16,42 @@ pub(crate) fn announce(server: &Server, settings: &Settings) -> Result<(), Error
         output.line(format_args!("listening {door} {address}"))?;
     }
     output.finish()?;
+    // Whoever reads the log as JSON reads nothing else from standard error.
+    if settings.log.json {
+        return Ok(());
+    }
     // As this one was called, so that it can be pasted.
     let program = std::env::args().next().unwrap_or_else(|| "tollgate".into());
+    say(format_args!("\n{}", in_force(settings)));
     say("\nTry it, in another terminal:");
     if let Some(address) = server.address("http") {
-        let has_starter_limits = settings.limits.is_none();
+        let has_starter_limits = settings.has_starters();
         say_http(&program, &base(address, &settings.http), &settings.http, has_starter_limits);
     }
     say_others(&program, server, settings);
     say_control(&program, &settings.control);
     say("");
     Ok(())
+}
+
+/// Which files are in force.
+fn in_force(settings: &Settings) -> String {
+    if settings.has_starters() {
+        return "in force: the limits, rules and buckets that come with the program, for a first try \
+                (name your own with --limits, --rules or --buckets)"
+            .to_owned();
+    }
+    let files = [
+        ("limits", &settings.limits),
+        ("overrides", &settings.overrides),
+        ("rules", &settings.udp.rules),
+        ("buckets", &settings.bucket.buckets),
+    ];
+    let told = files.map(|(what, path)| match path {
+        Some(path) => format!("{what} {}", path.display()),
+        None => format!("no {what}"),
+    });
+    format!("in force: {}", told.join(", "))
 }
 
 /// How the HTTP door is asked, and where its page is.
@@ -72,10 +96,10 @@ fn say_others(program: &str, server: &Server, settings: &Settings) {
         let place = if usual { String::new() } else { format!(" --server {address}") };
         say(format_args!("  {program} ask {}", words.replace(" @", &place)));
     };
-    let is_starter = |file: &Option<PathBuf>| file.is_none();
-    let udp = if is_starter(&settings.udp.rules) { "over_limit 'ws global'" } else { "ping" };
+    let has_starters = settings.has_starters();
+    let udp = if has_starters { "over_limit 'ws global'" } else { "ping" };
     ask("udp", 2000, &format!("udp @ {udp}"));
-    let bucket = if is_starter(&settings.bucket.buckets) { "bucketa" } else { "NAME" };
+    let bucket = if has_starters { "bucketa" } else { "NAME" };
     ask("bucket", 4444, &format!("bucket @ {bucket}"));
     ask("throttr", 9000, "throttr insert @ ada /search --quota 10 --usage 1 --ttl 60s");
     ask("resp", 6380, "resp @ CL.THROTTLE ada 9 10 60");

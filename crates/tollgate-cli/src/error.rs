@@ -62,6 +62,14 @@ pub(crate) enum Error {
     NoWhy { place: String },
     #[error("{name} is `{text}`")]
     Setting { name: String, text: String, source: ValueError },
+    #[error(
+        "no setting is called `{name}`{}",
+        nearest.as_ref().map_or_else(
+            || ": unset it, or see `tollgate config`".to_owned(),
+            |nearest| format!(": did you mean `{nearest}`?")
+        )
+    )]
+    Variable { name: String, nearest: Option<String> },
     #[error(transparent)]
     Serve(#[from] RunError),
     #[error(transparent)]

@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod client;
 mod counted;
+mod environment;
 mod error;
 mod files;
 mod output;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, FromArgMatches};
 use tollgate_server::settings::{DEFAULT_FILE, SETTINGS, SecretText, Setting, Settings};
-use tollgate_server::{Text, run, start_log};
+use tollgate_server::{Text, log_error, log_panics, run, start_log};
 
 use crate::banner;
+use crate::environment;
 use crate::error::{Error, Exit};
 use crate::output::Output;
 use crate::secret;
@@ -84,9 +85,17 @@ impl FromArgMatches for Serve {
 impl Serve {
     /// The settings: built in, then the file, then the environment, then the arguments.
     pub(crate) fn settings(&self) -> Result<Settings, Error> {
+        let given = std::env::vars_os().map(|(name, text)| {
+            (name.to_string_lossy().into_owned(), text.to_string_lossy().into_owned())
+        });
+        environment::refuse_unknown(given, &crate::args::variables())?;
         let mut settings = Settings::default();
+        // First, so that whatever is said in our own words wins.
+        if let Some(threads) = std::env::var_os(environment::THREADS) {
+            environment::set_threads(&mut settings, &threads.to_string_lossy())?;
+        }
         if let Some(path) = self.file() {
-            let text = Text::read("settings", &path)?;
+            let text = Text::read_regular("settings", &path)?;
             let folder = path.parent().unwrap_or(Path::new(""));
             settings
                 .apply_file(&text.source(), folder)
@@ -116,9 +125,20 @@ impl Serve {
 pub(crate) fn serve(serve: &Serve) -> Result<Exit, Error> {
     let settings = serve.settings()?;
     let _log = start_log(settings.log);
+    if settings.log.json {
+        log_panics();
+    }
     let mut announced = Ok(());
-    run(&settings, |server| announced = banner::announce(server, &settings))?;
-    announced.map(|()| Exit::Allowed)
+    let ran = run(&settings, |server| announced = banner::announce(server, &settings));
+    match ran.map_err(Error::from).and(announced) {
+        Ok(()) => Ok(Exit::Allowed),
+        // Whoever reads JSON gets nothing else.
+        Err(error) if settings.log.json => {
+            log_error(error.with_causes());
+            Ok(error.exit())
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Prints the settings file that says what is built in.

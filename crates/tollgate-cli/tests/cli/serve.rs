@@ -1,7 +1,9 @@
 //! `serve`, `config` and `stats`, as an operator uses them.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use crate::program::{command, file, run};
 use crate::server::{FREE, Server};
@@ -262,6 +264,52 @@ fn the_log_can_be_json() {
     assert_eq!(line["level"], "INFO");
     assert_eq!(line["message"], "the files were read again and are in force");
     assert!(server.stop().success());
+    let told = |args: &[&str]| {
+        let ran = run(&[&["serve", "--log-format", "json"], &FREE[..], args].concat());
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        let lines = ran.stderr.lines().map(serde_json::from_str::<serde_json::Value>);
+        lines.collect::<Result<Vec<_>, _>>().unwrap_or_else(|_| panic!("{}", ran.stderr))
+    };
+    let lines = told(&["--limits", "/nonexistent.yaml"]);
+    assert_eq!((lines.len(), &lines[0]["level"]), (1, &"ERROR".into()));
+    assert!(lines[0]["message"].as_str().unwrap().contains("/nonexistent.yaml: No such file"));
+}
+
+#[test]
+fn a_json_log_has_nothing_else_beside_it() {
+    let mut command = command(&["serve", "--log-format", "json", "--control", "off"]);
+    command.args(FREE).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut listening = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(listening.nth(FREE.len() / 2 - 1).unwrap().unwrap().starts_with("listening"));
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    let told = String::from_utf8(ended.stderr).unwrap();
+    for line in told.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{told}");
+    }
+    assert!(told.contains("stopping"), "{told}");
+}
+
+#[test]
+fn what_is_in_force_is_said_at_the_start() {
+    let server = Server::start(&[]);
+    server.logged("in force: the limits, rules and buckets that come with the program");
+    assert!(server.stop().success());
+    let buckets = file("in-force.conf", "mine 5\n");
+    let server = Server::start(&["--buckets", &buckets]);
+    server.logged(&format!("in force: no limits, no overrides, no rules, buckets {buckets}"));
+    assert!(server.stop().success());
+}
+
+#[test]
+fn a_variable_that_names_no_setting_ends_the_start() {
+    let ran = command(&["serve"]).env("TOLLGATE_LIMIT", "limits.yaml").output().unwrap();
+    assert_eq!(ran.status.code(), Some(2));
+    let told = String::from_utf8(ran.stderr).unwrap();
+    assert!(told.contains("no setting is called `TOLLGATE_LIMIT`: did you mean"), "{told}");
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Variables of the environment that name no setting.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
 use tollgate::limits::document::nearest;
 use tollgate_server::settings::{Setting, Settings};
 
@@ -12,18 +15,24 @@ const PREFIX: &str = "TOLLGATE_";
 /// What the values of ports begin with that Kubernetes tells of.
 const SCHEMES: [&str; 3] = ["tcp://", "udp://", "sctp://"];
 
+/// All variables of this process, by name. Those that are no text are shown as well as can be.
+pub(crate) fn read() -> BTreeMap<String, String> {
+    let text = |text: OsString| text.to_string_lossy().into_owned();
+    std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
+}
+
 /// Refuses a variable that begins as ours do and that no command reads: somebody has mistyped it, and
 /// what he wanted would not be so.
 pub(crate) fn refuse_unknown(
-    given: impl Iterator<Item = (String, String)>,
+    given: &BTreeMap<String, String>,
     known: &[String],
 ) -> Result<(), Error> {
     for (name, text) in given {
-        if !name.starts_with(PREFIX) || known.contains(&name) || is_of_kubernetes(&name, &text) {
+        if !name.starts_with(PREFIX) || known.contains(name) || is_of_kubernetes(name, text) {
             continue;
         }
-        let nearest = nearest(&name, known.iter().map(String::as_str)).map(str::to_owned);
-        return Err(Error::Variable { name, nearest });
+        let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+        return Err(Error::Variable { name: name.clone(), nearest });
     }
     Ok(())
 }
@@ -62,8 +71,8 @@ mod tests {
     use super::*;
 
     fn refused(name: &str, text: &str) -> Option<String> {
-        let given = [("PATH".into(), "/bin".into()), (name.into(), text.into())];
-        let refused = refuse_unknown(given.into_iter(), &crate::args::variables());
+        let given = [("PATH".into(), "/bin".into()), (name.into(), text.into())].into();
+        let refused = refuse_unknown(&given, &crate::args::variables());
         refused.err().map(|error| error.to_string())
     }
 

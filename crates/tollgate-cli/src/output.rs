@@ -83,9 +83,22 @@ impl Write for Output {
     }
 }
 
-/// Says something to a person. If nobody listens, there is nobody to tell that to.
+/// Says something to a person. If nobody listens, there is nobody to tell that to. What others chose of
+/// it, such as an id, moves no cursor.
 pub(crate) fn say(words: impl fmt::Display) {
-    let _ = writeln!(io::stderr().lock(), "{words}");
+    let _ = writeln!(io::stderr().lock(), "{}", without_controls(&words.to_string()));
+}
+
+fn without_controls(words: &str) -> String {
+    let mut shown = String::with_capacity(words.len());
+    for c in words.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if c.is_control() => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
 }
 
 #[derive(serde::Serialize)]
@@ -118,4 +131,15 @@ pub(crate) fn print_usage(usage: &clap::Error) -> ExitCode {
     // As above: a closed pipe is no failure.
     let _ = usage.print();
     if usage.use_stderr() { Exit::Mistake.into() } else { Exit::Allowed.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_moves_no_cursor() {
+        let said = without_controls("no \u{1b}[2J`a\\d`\r\u{9b}1m\n\tädä\n");
+        assert_eq!(said, "no \\u{1b}[2J`a\\d`\\r\\u{9b}1m\n\tädä\n");
+    }
 }

@@ -85,14 +85,12 @@ impl FromArgMatches for Serve {
 impl Serve {
     /// The settings: built in, then the file, then the environment, then the arguments.
     pub(crate) fn settings(&self) -> Result<Settings, Error> {
-        let given = std::env::vars_os().map(|(name, text)| {
-            (name.to_string_lossy().into_owned(), text.to_string_lossy().into_owned())
-        });
-        environment::refuse_unknown(given, &crate::args::variables())?;
+        let variables = environment::read();
+        environment::refuse_unknown(&variables, &crate::args::variables())?;
         let mut settings = Settings::default();
         // First, so that whatever is said in our own words wins.
-        if let Some(threads) = std::env::var_os(environment::THREADS) {
-            environment::set_threads(&mut settings, &threads.to_string_lossy())?;
+        if let Some(threads) = variables.get(environment::THREADS) {
+            environment::set_threads(&mut settings, threads)?;
         }
         if let Some(path) = self.file() {
             let text = Text::read_regular("settings", &path)?;

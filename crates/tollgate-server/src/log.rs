@@ -119,10 +119,10 @@ mod tests {
         });
         let text = String::from_utf8(lines.0.lock().clone()).unwrap();
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 3, "{text}");
+        assert_eq!(lines.len(), 4, "{text}");
         assert!(lines[0].contains(r"it does not apply id=ada\n2026-12-01"), "{text}");
         assert!(lines[0].ends_with(r"\u{1b}[2J\r\u{9b}1m at=7"), "{text}");
-        assert!(lines[2].starts_with("    2026-12-01 ERROR"), "{text}");
+        assert!(lines[3].starts_with("    2026-12-01 ERROR"), "{text}");
         let is_raw = |c: char| c.is_control() && c != '\n';
         assert!(!text.chars().any(is_raw), "{text:?}");
     }

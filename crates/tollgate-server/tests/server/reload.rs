@@ -16,29 +16,50 @@ use crate::support::{Datagrams, Folder, Stream, settings, start};
 const RELOADS: usize = 10_000;
 const BUDGET: u64 = 1_000_000_000;
 
+/// The sets of files, in the order in which they are read: of two that are good each is followed by one
+/// that is like it, but for a file that is bad.
+const SETS: [&str; 4] = ["odd", "odd-with-bad-rules", "even", "even-with-bad-limits"];
+
+fn write_sets(folder: &Folder) {
+    for (set, is_odd) in SETS.into_iter().zip([true, true, false, false]) {
+        std::fs::create_dir(folder.path(set)).unwrap();
+        write(folder, set, is_odd);
+    }
+    folder.write(&format!("{}/rules.yaml", SETS[1]), "rules: [{match: '(', use: Nobody}]");
+    folder.write(&format!("{}/limits.yaml", SETS[3]), "Budget: {burst: 0}");
+}
+
+/// Puts a set in the place where the server reads, all of it at once. Files that are written anew for
+/// each of so many reloads take longer than these.
+fn choose(folder: &Folder, set: &str) {
+    std::os::unix::fs::symlink(folder.path(set), folder.path("new")).unwrap();
+    std::fs::rename(folder.path("new"), folder.path("current")).unwrap();
+}
+
 /// Two sets of files that differ in everything but the budget. In each, the UDP rule uses a limit
 /// that the other set does not have.
-fn write(folder: &Folder, is_odd: bool) {
+fn write(folder: &Folder, set: &str, is_odd: bool) {
     let (other, burst) = if is_odd { ("Odd", 7) } else { ("Even", 9) };
     folder.write(
-        "limits.yaml",
+        &format!("{set}/limits.yaml"),
         &format!(
             "Budget: {{burst: {BUDGET}, count: 1, period: 8760h}}\n\
              {other}: {{burst: {burst}, count: 1, period: 8760h}}\n"
         ),
     );
-    folder.write("rules.yaml", &format!("rules: [{{match: '^x$', use: {other}}}]"));
-    folder.write("buckets.conf", &format!("always 1000000000\n{other}Bucket 5\n"));
+    folder.write(&format!("{set}/rules.yaml"), &format!("rules: [{{match: '^x$', use: {other}}}]"));
+    folder.write(&format!("{set}/buckets.conf"), &format!("always 1000000000\n{other}Bucket 5\n"));
 }
 
 #[test]
 fn ten_thousand_reloads_lose_nothing_and_answer_nothing_wrong() {
     let folder = Folder::new();
     let mut settings = settings();
-    write(&folder, true);
-    settings.limits = Some(folder.path("limits.yaml"));
-    settings.udp.rules = Some(folder.path("rules.yaml"));
-    settings.bucket.buckets = Some(folder.path("buckets.conf"));
+    write_sets(&folder);
+    choose(&folder, SETS[0]);
+    settings.limits = Some(folder.path("current/limits.yaml"));
+    settings.udp.rules = Some(folder.path("current/rules.yaml"));
+    settings.bucket.buckets = Some(folder.path("current/buckets.conf"));
     let server = start(&settings, Arc::new(Clock::start()));
     let is_over = Arc::new(AtomicBool::new(false));
 
@@ -70,12 +91,8 @@ fn ten_thousand_reloads_lose_nothing_and_answer_nothing_wrong() {
     });
 
     let mut refused = 0;
-    for round in 0..RELOADS {
-        match round % 4 {
-            0 | 2 => write(&folder, round % 4 == 0),
-            1 => drop(folder.write("rules.yaml", "rules: [{match: '(', use: Nobody}]")),
-            _ => drop(folder.write("limits.yaml", "Budget: {burst: 0}")),
-        }
+    for set in SETS.into_iter().cycle().take(RELOADS) {
+        choose(&folder, set);
         refused += usize::from(server.reload().is_err());
     }
     is_over.store(true, Ordering::Relaxed);

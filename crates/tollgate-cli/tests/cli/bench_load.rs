@@ -57,7 +57,9 @@ fn every_door_is_measured_in_a_closed_loop_and_at_a_rate() {
     let limits =
         "Few: {burst: 3, count: 1, period: 24h}\nMany: {burst: 1000000, count: 1, period: 1s}\n";
     let limits = file("bench-limits.yaml", limits);
-    let server = Server::start(&["--limits", &limits]);
+    let rules = "rules: [{match: '^ws ip=', limit: 3, period: 3600, strict: true}]\n";
+    let rules = file("bench-rules.yaml", rules);
+    let server = Server::start(&["--limits", &limits, "--rules", &rules]);
     let doors: [(&str, &[&str]); 4] = [
         ("udp", &["--key", "ws ip=10.0.0.{key}"]),
         ("bucket", &["--name", "Few:{key}"]),

@@ -2,6 +2,9 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+#[cfg(target_os = "linux")]
+use std::os::unix;
+use std::os::unix::net::UnixDatagram;
 
 use ipnet::IpNet;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -119,6 +122,7 @@ fn open_all<S: From<Socket>>(
     kind: Type,
 ) -> Result<Listening<S>, ListenError> {
     let open_all = || {
+        let _only_one = claim(address, kind)?;
         let first = open_alone(address, kind)?;
         let address = first.local_addr()?.as_socket().unwrap_or(address);
         let mut sockets = vec![S::from(first)];
@@ -146,8 +150,36 @@ fn flag(door: &str, taken: Option<&SocketAddr>) -> String {
     }
 }
 
-/// The first socket of an address. It is opened as one that shares its address with nobody, so of
-/// servers that start at the same moment the system lets one have it, and refuses the others. Only
+/// The right to open sockets on an address, until this is dropped. Two TCP sockets that begin to listen
+/// at the same moment can each be refused because of the other, so while one server tries, the others
+/// are told that the address is taken. It is a name that the system knows as long as a process has it,
+/// in the same network as the port. Where there are no such names, the sockets alone decide.
+#[cfg(target_os = "linux")]
+fn claim(address: SocketAddr, kind: Type) -> io::Result<Option<UnixDatagram>> {
+    use std::os::linux::net::SocketAddrExt;
+
+    if address.port() == 0 {
+        // It will be one that nobody has.
+        return Ok(None);
+    }
+    let transport = if kind == Type::STREAM { "tcp" } else { "udp" };
+    let name = format!("tollgate opens {transport} {address}");
+    let claimed = unix::net::SocketAddr::from_abstract_name(name)
+        .and_then(|name| UnixDatagram::bind_addr(&name));
+    match claimed {
+        Ok(claim) => Ok(Some(claim)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn claim(_: SocketAddr, _: Type) -> io::Result<Option<UnixDatagram>> {
+    Ok(None)
+}
+
+/// The first socket of an address. It is opened as one that shares its address with nobody, so where
+/// another server is, also one that began a moment ago, the system refuses it. Only
 /// then may the sockets of the other workers join it: a server that comes later does not ask to
 /// share with its first socket, and is refused for as long as one of these is open.
 fn open_alone(address: SocketAddr, kind: Type) -> io::Result<Socket> {
@@ -223,6 +255,8 @@ mod tests {
     fn of_servers_that_open_at_the_same_moment_exactly_one_has_the_port() {
         const SERVERS: usize = 4;
         const ROUNDS: usize = 50;
+        // Where no other test opens anything meanwhile.
+        const ADDRESS: &str = "127.88.0.1:0";
         let open: [fn(SocketAddr) -> Option<SocketAddr>; 2] = [
             |address| tcp("bucket", address, &[], 2).ok().map(forget),
             |address| udp("udp", address, &[], 2).ok().map(forget),
@@ -230,7 +264,7 @@ mod tests {
         for open in open {
             for _ in 0..ROUNDS {
                 // A port that was free a moment ago, and is nobody's now.
-                let free = tcp("bucket", "127.0.0.1:0".parse().unwrap(), &[], 1).unwrap().address;
+                let free = tcp("bucket", ADDRESS.parse().unwrap(), &[], 1).unwrap().address;
                 let ready = Barrier::new(SERVERS);
                 let try_it = || {
                     ready.wait();

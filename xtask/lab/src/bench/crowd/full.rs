@@ -114,19 +114,20 @@ fn while_new_ids_come(
     prefix: &'static str,
     requests: usize,
 ) -> Result<Measured, Failure> {
-    let (mut asker, is_timed) = (Asker::connect(server, limit)?, Arc::new(AtomicBool::new(false)));
-    let is_over = Arc::clone(&is_timed);
+    let (mut client, all_timed) =
+        (Asker::connect(server, limit)?, Arc::new(AtomicBool::new(false)));
+    let is_over = Arc::clone(&all_timed);
     let asking = thread::spawn(move || -> Result<(f64, f64), String> {
         let (start, mut asked, mut allowed) = (Instant::now(), 0_u32, 0_u32);
         while start.elapsed() < NEW_IDS_TIME || !is_over.load(Ordering::Relaxed) {
-            allowed += asker.ask(prefix, asked as usize).map_err(|error| error.to_string())?;
+            allowed += client.ask(prefix, asked as usize).map_err(|error| error.to_string())?;
             asked += u32::try_from(DEPTH).unwrap_or_default();
         }
         let (asked, secs) = (f64::from(asked), start.elapsed().as_secs_f64());
         Ok((asked / secs, f64::from(allowed) / asked))
     });
     let others = measure(server, "http", requests)?;
-    is_timed.store(true, Ordering::Relaxed);
+    all_timed.store(true, Ordering::Relaxed);
     let (per_second, allowed) = asking.join().map_err(|_| "the asker panicked")??;
     Ok(Measured { per_second, allowed, others })
 }
@@ -170,7 +171,6 @@ impl Asker {
 
 /// Whether all answers have come: lists of five integers, a line each.
 fn is_complete(answers: &[u8]) -> bool {
-    let lists = answers.iter().filter(|byte| **byte == ANSWER_START).count();
-    let lines = answers.iter().filter(|byte| **byte == b'\n').count();
-    lists == DEPTH && lines == DEPTH * 6
+    let count = |wanted: u8| answers.split(|byte| *byte == wanted).count() - 1;
+    count(ANSWER_START) == DEPTH && count(b'\n') == DEPTH * 6
 }

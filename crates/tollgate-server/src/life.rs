@@ -29,7 +29,7 @@ const STORE_CHECK_MAX: Duration = Duration::from_secs(5);
 /// How late an override may end, and how often the server looks at who holds what of memory.
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(1);
 /// How long the last save may take, when the server stops.
-const SAVE_TIME_MAX: Duration = Duration::from_secs(60);
+const SAVE_TIME_MAX: Duration = Duration::from_mins(1);
 
 /// Why a server ended, other than because it was asked to.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use nix::unistd::mkfifo;
 use super::*;
 
 /// As long as no test waits.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 /// Soon over.
 const SHORT: Duration = Duration::from_millis(20);
 

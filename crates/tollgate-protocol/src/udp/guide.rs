@@ -86,6 +86,7 @@ impl Guide<'_> {
 #[cfg(test)]
 mod tests {
     use tollgate::Limits;
+    use tollgate::algorithm::Owner;
     use tollgate::limits::Source;
 
     use super::*;
@@ -106,12 +107,14 @@ default: { over_limit: true, rate: 1, limit: 1, period: 1 }
         let rules = Rules::parse(&Source { name: "rules", text: RULES }, &limits).unwrap();
         let mut guide = rules.guide();
         let mut governed = |key: &str| guide.governed(key.as_bytes(), |_, id| id != "nobody");
-        let average = |limit, period, strict, key: &[u8]| Governed::Average {
-            rule: average::Rule::new(limit, period, strict).unwrap(),
+        let average = |owner, rule: Result<average::Rule, _>, key: &[u8]| Governed::Average {
+            rule: rule.unwrap().owned_by(Owner::new(owner)),
             key: key.to_vec(),
         };
-        assert_eq!(governed("ws ip=10.0.0.1"), average(22.0, 20.0, true, b"ws ip=10.0.0.1"));
-        assert_eq!(governed("ws ip=127.0.0.1"), average(5.0, 2.0, false, b"all"));
+        let (strict, leaky) =
+            (average::Rule::new(22.0, 20.0, true), average::Rule::new(5.0, 2.0, false));
+        assert_eq!(governed("ws ip=10.0.0.1"), average(1, strict, b"ws ip=10.0.0.1"));
+        assert_eq!(governed("ws ip=127.0.0.1"), average(2, leaky, b"all"));
         let named = Governed::Named { limit: "Logins".into(), id: "a".into() };
         assert_eq!(governed("login user=a"), named);
         assert_eq!(governed("login user=nobody"), Governed::Fixed { over: true });

@@ -12,7 +12,7 @@ use crate::{Moment, Nanos};
 /// moves them about.
 ///
 /// Where tokens are hidden, they stand above the TAT, in those of its bits that it never needs under
-/// this rule, [`Rule::tat_bits`]. For limits with a simple rate these are up to 32, enough for whatever
+/// this rule, `Rule::tat_bits`. For limits with a simple rate these are up to 32, enough for whatever
 /// can be hidden. Where they are not enough, nothing is hidden: see [`gcra::carry_over`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketCell(u128);

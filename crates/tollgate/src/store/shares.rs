@@ -10,7 +10,7 @@
 //! looks at every owner. So that it may be a little old, and because keys are not spread quite evenly
 //! over shards, a part of the table is left out of the shares: see [`SPARE_PART`]. For this reason,
 //! whenever a shard is full, owners beyond their shares hold at least that part of it, and a search of
-//! some slots finds one of their keys.
+//! some slots almost certainly finds one of their keys.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 

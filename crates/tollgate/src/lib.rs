@@ -20,7 +20,7 @@
 //! assert!(limiter.spend("SearchesPerUser", "ada", 1, clock.now())?.allowed);
 //! let denied = limiter.spend("SearchesPerUser", "ada", 1, clock.now())?;
 //! assert!(!denied.allowed);
-//! println!("try again in {}", denied.retry_in);
+//! println!("try again in {}", denied.retry_in.brief());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -49,8 +49,6 @@
 - [Coming from governor](guide::coming_from_governor): the same ideas, side by side."
 )]
 
-mod time;
-
 pub mod algorithm;
 mod keyed;
 pub mod limiter;
@@ -63,7 +61,7 @@ pub use limiter::{
     Witness,
 };
 pub use limits::Limits;
-pub use time::{Brief, Clock, Moment, Nanos};
+pub use tollgate_time::{Brief, Clock, Moment, Nanos};
 
 /// The pages of the `docs` folder, whose examples are tests.
 ///

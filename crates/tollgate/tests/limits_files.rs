@@ -177,7 +177,7 @@ fn an_override_for_a_network_where_ids_are_any_text_is_hinted_at() {
     for id in ["10.0.0.0/8", "2001:db8::/32"] {
         let told = hints(FILLER, &format!("X:{id}: {{burst: 9, count: 9, period: 1s}}"));
         let [told] = &told[..] else { panic!("{told:?}") };
-        let beginning = format!("overrides.yaml:1: `{id}` is no network here:");
+        let beginning = format!("overrides.yaml:1: `{id}` is not read as a network:");
         assert!(told.starts_with(&beginning), "{told}");
     }
     for id in ["10.0.0.1", "a/b", "10.0.0.0/8/9"] {

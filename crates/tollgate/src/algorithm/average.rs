@@ -78,7 +78,8 @@ pub struct AverageCell {
     rate: f64,
     period_secs: f64,
     owner: Owner,
-    /// A use was refused, or the next one would have been, since the key was last idle.
+    /// A use was refused, or the next one would have been, or half of the limit was used, since the key
+    /// was last idle.
     is_at_limit: bool,
 }
 
@@ -91,8 +92,9 @@ impl AverageCell {
     /// The key that has this rate at `time`, and was `before` until then.
     fn new(rule: &Rule, rate: f64, before: Option<Self>, time: Moment) -> Self {
         let was_at_limit = before.is_some_and(|cell| cell.is_at_limit) && rate >= RATE_IDLE;
-        // A use at once would add one.
-        let is_at_limit = was_at_limit || rate + 1.0 >= rule.limit;
+        // A use at once would add one. And if only keys at their limit were protected, a key a little
+        // below it could have a flood give all back.
+        let is_at_limit = was_at_limit || rate + 1.0 >= rule.limit || rate * 2.0 >= rule.limit;
         // A key stays with the owner it is counted for, whatever new rules say.
         let owner = before.map_or(rule.owner, |cell| cell.owner);
         Self { time, rate, period_secs: rule.period_secs, owner, is_at_limit }

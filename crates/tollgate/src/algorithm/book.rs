@@ -14,6 +14,8 @@ use super::gcra::{self, Debt, Outcome, Rule, Verdict};
 use super::{Algorithm, Change, Owner, Share, Standing};
 use crate::{Moment, Nanos};
 
+/// A bucket of which this part or more is missing is as protected as an empty one.
+const PROTECTED_PART: f64 = 0.5;
 /// How many rules of named limits one book can hold.
 pub const RULES_MAX: usize = 1 << 24;
 
@@ -94,6 +96,16 @@ impl Book {
         if let Some(entry) = self.entries.get_mut(id.0 as usize) {
             entry.successor = RuleId::NONE;
         }
+    }
+
+    /// Whether no rule has a higher number.
+    pub(crate) fn is_last(&self, id: RuleId) -> bool {
+        self.entries.len() == (id.0 as usize).saturating_add(1)
+    }
+
+    /// Has one number less: the last one, which no rule has any more.
+    pub(crate) fn cut_last(&mut self) {
+        self.entries.pop();
     }
 
     /// Whether rules of named limits have left since `old` was this book.
@@ -317,11 +329,15 @@ impl Algorithm for Gcra {
             // It was written under another rule: by an ask that a reload overtook, or that brought
             // its own.
             (.., Some(cell)) if cell.rule() != id => {
-                Change::Mark(BucketCell::owing(before, id, &rule, cell.flags()))
+                Change::Mark(BucketCell::carried_over(&cell, before, id, &rule, now))
             }
             _ => Change::Keep,
         };
         (outcome, change)
+    }
+
+    fn is_dry_run(ask: &Ask, outcome: &Outcome) -> bool {
+        ask.action == Action::CheckOnly && ask.cost > 0 && outcome.verdict == Verdict::Allow
     }
 
     fn vetoes(ask: &Ask, outcome: &Outcome) -> bool {
@@ -361,7 +377,8 @@ impl Algorithm for Gcra {
             &carried
         };
         let rank = gcra::missing_part(rule, cell.over_at(rule), now)?;
-        Some(Standing { rank, is_protected: cell.flags() != 0 })
+        // If only empty ones were protected, who leaves one token could have a flood give all others back.
+        Some(Standing { rank, is_protected: rank >= PROTECTED_PART || cell.flags() != 0 })
     }
 
     fn owed(book: &Book, cell: &BucketCell, now: Moment) -> u64 {
@@ -396,7 +413,8 @@ impl Algorithm for Gcra {
     fn carry_over(book: &Book, cell: BucketCell, ask: Option<&Ask>, at: Moment) -> BucketCell {
         match book.in_force(ask.map_or(cell.rule(), |ask| ask.rule)) {
             Some((id, rule)) if id != cell.rule() => {
-                BucketCell::owing(book.debt(&cell, id, &rule, at), id, &rule, cell.flags())
+                let debt = book.debt(&cell, id, &rule, at);
+                BucketCell::carried_over(&cell, debt, id, &rule, at)
             }
             _ => cell,
         }

@@ -32,8 +32,19 @@ impl BucketCell {
     /// hidden.
     pub fn filling(id: RuleId, rule: &Rule, full_in: Nanos, hidden: u64, at: Moment) -> Self {
         let shown = gcra::filling(rule, full_in, at);
-        let (_, peek) = gcra::spend(rule, shown, 0, at);
-        Self::owing(Debt { shown, hidden }, id, rule, emptied(peek.remaining))
+        Self::owing(Debt { shown, hidden }, id, rule, emptied_at(rule, shown, at))
+    }
+
+    /// The bucket that was `before`, owing this under another rule since `at`. If that has nothing left of
+    /// it, it was empty as any other.
+    pub(super) fn carried_over(
+        before: &Self,
+        debt: Debt,
+        id: RuleId,
+        rule: &Rule,
+        at: Moment,
+    ) -> Self {
+        Self::owing(debt, id, rule, before.flags() | emptied_at(rule, debt.shown, at))
     }
 
     /// The bucket that owes this under a rule.
@@ -45,7 +56,8 @@ impl BucketCell {
         Self::hiding(debt, id, rule)
     }
 
-    /// One that hides something was empty, and is not full before all of that has come back.
+    /// A bucket with hidden tokens. It counts as emptied, because it is not full before all of them have
+    /// come back.
     #[inline(never)]
     fn hiding(debt: Debt, id: RuleId, rule: &Rule) -> Self {
         let (shown, bits) = (debt.shown.as_ticks(), rule.tat_bits());
@@ -118,9 +130,9 @@ impl BucketCell {
     }
 }
 
-/// The flags after tokens were taken or given back at `now`, so that so many are left, of a bucket that
-/// had these, and that is full at `full_at`. One that was empty counts as such until it is full again:
-/// if it did not, who waits for one token would have it forgotten by a flood.
+/// The flags of a bucket after tokens were taken or given back at `now`. Before, it had `flags`, and would
+/// have been full at `full_at`; after it, `remaining` tokens are left. A bucket that was empty keeps its flag
+/// until it is full: otherwise a caller could wait for one token and then have a flood push the bucket out.
 #[inline]
 pub(super) fn flags_after(
     flags: u128,
@@ -131,6 +143,12 @@ pub(super) fn flags_after(
 ) -> u128 {
     let before = if gcra::is_full(rule, full_at, now) { 0 } else { flags };
     before | emptied(remaining)
+}
+
+/// The flags of a bucket that shows this and had none.
+fn emptied_at(rule: &Rule, shown: Tat, at: Moment) -> u128 {
+    let (_, peek) = gcra::spend(rule, shown, 0, at);
+    emptied(peek.remaining)
 }
 
 #[inline]

@@ -417,6 +417,15 @@ pub fn filling(rule: &Rule, full_in: Nanos, at: Moment) -> Tat {
     Tat(rule.ticks(at).saturating_add(debt.min(rule.depth)))
 }
 
+/// The same debt, of which no more is shown than the bucket holds: what is more is hidden, in whole
+/// tokens. A cell may have no room for that, and shows all.
+pub fn within_depth(rule: &Rule, debt: Debt, now: Moment) -> Debt {
+    let beyond = debt.shown.0.saturating_sub(rule.ticks(now)).saturating_sub(rule.depth);
+    let tokens = u64::try_from(divide_up(beyond, rule.step)).unwrap_or(u64::MAX);
+    let shown = Tat(debt.shown.0.saturating_sub(rule.price(tokens)));
+    Debt { shown, hidden: debt.hidden.saturating_add(tokens) }
+}
+
 /// Whether the bucket is full: then it answers like one that was never used.
 #[inline]
 pub fn is_full(rule: &Rule, tat: Tat, now: Moment) -> bool {
@@ -441,21 +450,19 @@ pub fn missing_part(rule: &Rule, tat: Tat, now: Moment) -> Option<f64> {
     (debt > 0).then_some(part)
 }
 
-/// The bucket under a rule that replaces another at `at`: what was spent stays spent, token for
-/// token, and comes back at the new rate from then on. A bucket cannot show that it owes more than
-/// it holds, so of one that shrinks below what was spent, so many whole tokens are hidden that the
-/// rest fits: see [`Debt`].
+/// What a bucket owes when its rule is replaced by another at `at`. Every token that was spent stays
+/// spent, and comes back at the new rate from then on. If more was spent than the new burst, the
+/// smallest number of whole tokens is hidden with which the rest fits into it: see [`Debt`].
 ///
-/// What is shown is then more than the burst less one token, so none is left; and as it is never more
-/// than the burst, it is a state that this rule comes to by itself, from which nobody gets more than
-/// it allows.
+/// Where tokens are hidden, the bucket shows a debt above `burst - 1` tokens and up to `burst`: none is
+/// left, and the new rule by itself can come to the same state, so nobody gets more than it allows.
 ///
-/// What is owed is rounded up to a whole tick of the new rule, and no ask by that rule can tell. One
-/// tick is all that a further change can make of it.
+/// The debt is rounded up to a whole tick of the new rule. No ask by that rule can tell, and each further
+/// change of the rule adds less than one tick.
 ///
-/// Where a cell has no room for what is to be hidden, all is shown: the bucket denies for longer than
-/// the new rule would, until it owes no more than it holds. Nobody can owe more than [`BURST_MAX`]: where it
-/// looks so, the time stepped back.
+/// If the cell has no room for the hidden tokens, all of the debt is shown: the bucket denies until it owes
+/// no more than it holds, which is longer than the new rule alone would. A debt above [`BURST_MAX`] tokens
+/// is cut to that: only a time that stepped back can make it look so large.
 pub fn carry_over(old: &Rule, new: &Rule, debt: Debt, at: Moment) -> Debt {
     if old == new {
         return debt;
@@ -476,7 +483,7 @@ pub fn carry_over(old: &Rule, new: &Rule, debt: Debt, at: Moment) -> Debt {
     if new.can_hide(hidden) { debt } else { debt.over_at(new).into() }
 }
 
-/// Rounds up, which loses nothing: under the new rule only whole ticks can be told apart.
+/// Rounds up, so that no part of a debt is forgiven.
 fn divide_up(ticks: u128, by: NonZeroU64) -> u128 {
     divide(ticks.saturating_add(u128::from(by.get()).saturating_sub(1)), by)
 }

@@ -54,6 +54,11 @@ pub trait Algorithm: Sized + 'static {
         }
     }
 
+    /// Whether the ask takes nothing, and was told that it would pass if it did.
+    fn is_dry_run(_ask: &Self::Ask, _outcome: &Self::Outcome) -> bool {
+        false
+    }
+
     /// Whether this answer forbids the transaction that the ask is part of.
     fn vetoes(ask: &Self::Ask, outcome: &Self::Outcome) -> bool;
 
@@ -114,8 +119,8 @@ pub enum Change<C> {
 pub struct Standing {
     /// The least goes first.
     pub rank: f64,
-    /// The bucket was empty, or denied an ask, and is not full again: unless its owner says otherwise
-    /// or has to give way to others, it stays.
+    /// Half of the bucket or more is missing, or it was empty or denied an ask and is not full again:
+    /// unless its owner says otherwise or has to give way to others, it stays.
     pub is_protected: bool,
 }
 

@@ -27,6 +27,14 @@ impl Unit {
         }
     }
 
+    const fn packed(self) -> u64 {
+        match self {
+            Self::Nanoseconds => 0,
+            Self::Milliseconds => 1,
+            Self::Seconds => 2,
+        }
+    }
+
     /// So many of this unit.
     pub fn length(self, value: u64) -> Nanos {
         Nanos::new(u128::from(value).saturating_mul(self.nanos().into()))
@@ -116,14 +124,46 @@ pub struct Outcome {
 pub struct QuotaCell {
     remaining: u64,
     expires: Moment,
-    unit: Unit,
-    denied: bool,
+    /// From the lowest bit: the unit; whether a use was denied; half of the quota, as far as it fits. They
+    /// stay packed, because a use only moves them about.
+    packed: u64,
 }
 
+const UNIT_BITS: u64 = 0b11;
+const DENIED_BIT: u64 = 1 << 2;
+const HALF_SHIFT: u32 = 3;
+/// The largest half that is kept. A quota of more than twice that is protected later than others.
+const HALF_MAX: u64 = u64::MAX >> HALF_SHIFT;
+
 impl QuotaCell {
-    /// A quota of which so many uses are left, until it expires.
+    /// A quota of which so many uses are left, until it expires. How many there were is not known.
     pub fn new(remaining: u64, expires: Moment, unit: Unit) -> Self {
-        Self { remaining, expires, unit, denied: false }
+        Self { remaining, expires, packed: unit.packed() }
+    }
+
+    /// The same quota, which counts as one of so many uses.
+    fn out_of(self, quota: u64) -> Self {
+        let half = quota.wrapping_shr(1).min(HALF_MAX).wrapping_shl(HALF_SHIFT);
+        Self { packed: half | self.packed & UNIT_BITS, ..self }
+    }
+
+    #[inline]
+    fn denied(self) -> Self {
+        Self { packed: self.packed | DENIED_BIT, ..self }
+    }
+
+    #[inline]
+    fn unit(&self) -> Unit {
+        match self.packed & UNIT_BITS {
+            0 => Unit::Nanoseconds,
+            1 => Unit::Milliseconds,
+            _ => Unit::Seconds,
+        }
+    }
+
+    /// Whether it was denied a use, or half of it or more is used. If that is not known, none may be left.
+    fn is_protected(&self) -> bool {
+        self.packed & DENIED_BIT != 0 || self.remaining <= self.packed.wrapping_shr(HALF_SHIFT)
     }
 
     #[inline]
@@ -140,16 +180,16 @@ pub fn answer(cell: Option<QuotaCell>, ask: &Ask, now: Moment) -> (Outcome, Chan
         (Some(cell), Ask::Insert { usage, unit, .. }) => take(cell, usage, unit, now),
         (None, Ask::Insert { quota, usage, ttl, unit }) => create(quota, usage, ttl, unit, now),
         (Some(cell), Ask::Query | Ask::Touch) => {
-            (cell.read_out(true, cell.unit, now), Change::Keep)
+            (cell.read_out(true, cell.unit(), now), Change::Keep)
         }
         (Some(cell), Ask::AmendQuota(amend, value)) => {
             let remaining = amend.apply(cell.remaining, value);
-            changed(QuotaCell { remaining, denied: false, ..cell }, now)
+            changed(QuotaCell { remaining, ..cell }.out_of(remaining), now)
         }
         (Some(cell), Ask::AmendLifetime(amend, value)) => {
             changed(QuotaCell { expires: amended(&cell, amend, value, now), ..cell }, now)
         }
-        (Some(cell), Ask::Purge) => (cell.read_out(true, cell.unit, now), Change::Remove),
+        (Some(cell), Ask::Purge) => (cell.read_out(true, cell.unit(), now), Change::Remove),
         (None, _) => (Outcome::default(), Change::Keep),
     }
 }
@@ -163,7 +203,7 @@ fn take(cell: QuotaCell, usage: u64, unit: Unit, now: Moment) -> (Outcome, Chang
         }
         None => {
             let outcome = cell.read_out(false, unit, now);
-            (outcome, Change::Mark(QuotaCell { denied: true, ..cell }))
+            (outcome, Change::Mark(cell.denied()))
         }
     }
 }
@@ -180,13 +220,13 @@ fn create(
         let ttl = unit.whole(expires.since(now));
         return (Outcome { can: false, remaining: quota, unit, ttl }, Change::Keep);
     };
-    let cell = QuotaCell { remaining, expires, unit, denied: false };
+    let cell = QuotaCell::new(remaining, expires, unit).out_of(quota);
     let outcome = cell.read_out(true, unit, now);
     (outcome, if expires > now { Change::Put(cell) } else { Change::Keep })
 }
 
 fn amended(cell: &QuotaCell, amend: Amend, value: u64, now: Moment) -> Moment {
-    let length = cell.unit.length(value);
+    let length = cell.unit().length(value);
     match amend {
         Amend::Patch => now.after(length),
         Amend::Increase => cell.expires.after(length),
@@ -195,7 +235,7 @@ fn amended(cell: &QuotaCell, amend: Amend, value: u64, now: Moment) -> Moment {
 }
 
 fn changed(cell: QuotaCell, now: Moment) -> (Outcome, Change<QuotaCell>) {
-    let outcome = cell.read_out(true, cell.unit, now);
+    let outcome = cell.read_out(true, cell.unit(), now);
     (outcome, if cell.expires > now { Change::Put(cell) } else { Change::Remove })
 }
 
@@ -219,7 +259,7 @@ impl Algorithm for Quota {
         let remaining = cell.remaining.checked_sub(usage);
         let after = match remaining {
             Some(remaining) => QuotaCell { remaining, ..cell },
-            None => QuotaCell { denied: true, ..cell },
+            None => cell.denied(),
         };
         Some((after.read_out(remaining.is_some(), unit, now), after))
     }
@@ -250,11 +290,11 @@ impl Algorithm for Quota {
         cell.expires
     }
 
-    /// Which quota the uses were taken from is not kept, so the one that expires first goes first.
+    /// The one that expires first goes first.
     #[expect(clippy::cast_precision_loss, reason = "a rank among cells, not a decision")]
     fn standing((): &(), cell: &QuotaCell, now: Moment) -> Option<Standing> {
         let rank = cell.expires.since(now).get() as f64;
-        let is_protected = cell.denied || cell.remaining == 0;
+        let is_protected = cell.is_protected();
         (now < cell.expires).then_some(Standing { rank, is_protected })
     }
 
@@ -284,36 +324,18 @@ impl Algorithm for Quota {
     }
 }
 
-const DENIED_BIT: u64 = 1 << 2;
-
 impl Cell for QuotaCell {
     const WORDS: usize = 3;
 
     #[inline]
     fn read(word: impl Fn(usize) -> u64) -> Self {
-        let flags = word(2);
-        Self {
-            remaining: word(0),
-            expires: Moment::from_nanos(word(1)),
-            unit: match flags & (DENIED_BIT - 1) {
-                0 => Unit::Nanoseconds,
-                1 => Unit::Milliseconds,
-                _ => Unit::Seconds,
-            },
-            denied: flags & DENIED_BIT != 0,
-        }
+        Self { remaining: word(0), expires: Moment::from_nanos(word(1)), packed: word(2) }
     }
 
     #[inline]
     fn write(self, mut put: impl FnMut(usize, u64)) {
-        let unit = match self.unit {
-            Unit::Nanoseconds => 0,
-            Unit::Milliseconds => 1,
-            Unit::Seconds => 2,
-        };
-        let flags = if self.denied { unit | DENIED_BIT } else { unit };
         put(0, self.remaining);
         put(1, self.expires.as_nanos());
-        put(2, flags);
+        put(2, self.packed);
     }
 }

@@ -43,6 +43,8 @@ pub struct Explanation {
     pub before: Decision,
     /// What the ask would be answered.
     pub answer: Decision,
+    /// Whether that is because memory has no room for the bucket in the share of its limit.
+    pub is_without_room: bool,
     /// How long the arithmetic has the ask wait, also where a shadow lets it pass.
     wait: Nanos,
 }
@@ -89,6 +91,7 @@ impl Explanation {
             hidden: 0,
             before,
             answer,
+            is_without_room: false,
             wait,
         }
     }
@@ -135,12 +138,25 @@ impl Explanation {
         }
         let (price, depth) =
             (interval.times(self.cost).brief(), interval.times(terms.burst()).brief());
+        if self.is_without_room {
+            writeln!(
+                f,
+                "  memory   no room for a new id in the share of {}; see its `share` and `on_full`",
+                self.limit
+            )?;
+        }
         write!(f, "  cost {:<3} ", self.cost)?;
         let Decision { allowed, shadow, remaining, reset_in, .. } = &self.answer;
         let (wait, reset_in) = (self.wait.brief(), reset_in.brief());
         match (*allowed, *shadow) {
             (true, false) => {
                 writeln!(f, "allowed: it would owe {reset_in} of at most {depth}; {remaining} left")
+            }
+            (true, true) if self.is_without_room => {
+                writeln!(f, "allowed: denied for {wait} if it were not for the shadow")
+            }
+            (false, _) if self.is_without_room => {
+                writeln!(f, "denied: {wait} until a bucket nearby is full, and so makes room")
             }
             (true, true) => {
                 write!(f, "allowed: {price} more is {wait} too much; ")?;

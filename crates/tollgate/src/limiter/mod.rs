@@ -315,7 +315,11 @@ impl Limiter {
         let mut outcomes = [Outcome::default(); 2];
         self.core.store.decide(&[peek, question], &mut outcomes, now);
         let hidden = self.core.hidden(&question, now);
-        Explanation::of(&resolver, &ask, &[peek, question], &outcomes, hidden)
+        let mut told = Explanation::of(&resolver, &ask, &[peek, question], &outcomes, hidden)?;
+        // The bucket has the tokens, so it is not what denies.
+        let [before, after] = outcomes;
+        told.is_without_room = after.verdict == Verdict::Deny && before.remaining >= cost;
+        Ok(told)
     }
 
     /// The limit that applies to an id: its override, else the default. Allocates nothing unless

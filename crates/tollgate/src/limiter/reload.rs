@@ -63,7 +63,8 @@ impl Limiter {
     /// that, as for rules that come with asks.
     fn remove_unused(&self, next: &mut Registry, old: &Resolver, at: Moment) {
         let is_shared = self.core.shared.get().is_some();
-        let Some(mut leaving) = next.begin(old, at, is_shared) else { return };
+        self.core.store.close_accounts(&next.begin());
+        let Some(mut leaving) = next.leaving(old, at, is_shared) else { return };
         // Nobody asks by one of these rules, so no other bucket comes to be under one meanwhile.
         self.core.store.remove_where(at, |cell, is_forgotten| {
             let rule = cell.rule();
@@ -76,6 +77,6 @@ impl Limiter {
             }
             goes
         });
-        next.remove(leaving);
+        next.remove(leaving, old);
     }
 }

@@ -7,8 +7,8 @@ use crate::algorithm::book::{Action, BucketCell};
 use crate::algorithm::gcra::{self, Debt};
 use crate::limits::Limits;
 use crate::limits::resolver::{Registry, Resolver};
-use crate::store::Store;
 use crate::store::saved::{Reader, RestoreError, Saved, Section, Writer};
+use crate::store::{Question, Store};
 use crate::{Moment, Nanos};
 
 impl Limiter {
@@ -47,6 +47,8 @@ impl Limiter {
         let seal = from.secret()?.seal();
         let (mut registry, rules) = Registry::restore(from)?;
         let old = Resolver::restore(from, &rules, &seal, &registry)?;
+        // Buckets may be more than memory holds, so they are put back by the shares in force from now on.
+        registry.share_out(&limits);
         let store = from.cells(&registry.book(), memory, at)?;
         from.end()?;
 
@@ -64,33 +66,29 @@ impl Limiter {
             .core
             .store
             .look(question.bucket, |book, cell| book.owed(cell, question.ask.rule, now));
-        Ok(found.map_or(Owed::default(), |(rule, debt)| Owed {
-            full_in: gcra::spend(&rule, debt.shown, 0, now).1.reset_in,
-            hidden: debt.hidden,
+        Ok(found.map_or(Owed::default(), |(rule, debt)| {
+            let debt = gcra::within_depth(&rule, debt, now);
+            let full_in = gcra::spend(&rule, debt.shown, 0, now).1.reset_in;
+            Owed { full_in, hidden: debt.hidden }
         }))
     }
 
     /// Has a bucket owe at least this, as it was counted elsewhere, and never show more than it holds.
-    /// Tells whether it owed less. For buckets that nobody asks for meanwhile, such as those of a limiter
-    /// that was just restored.
+    /// Tells whether it owed less, and owes this now: where memory is full, there may be no room for it.
+    /// For buckets that nobody asks for meanwhile, such as those of a limiter that was just restored.
     pub fn owe(&self, limit: &str, id: &str, owed: Owed, now: Moment) -> Result<bool, Mistake> {
-        let book = self.core.registry.lock().book();
         let resolver = self.core.resolver.load();
-        let question = question(&resolver, &Request::new(limit, id, 0), Action::CheckOnly)?;
-        let Some((rule_id, rule)) = book.in_force(question.ask.rule) else { return Ok(false) };
+        let Question { bucket, ask, .. } =
+            question(&resolver, &Request::new(limit, id, 0), Action::CheckOnly)?;
         let Owed { full_in, hidden } = owed;
-        let new = Debt { shown: gcra::filling(&rule, full_in, now), hidden };
-        let found = self
-            .core
-            .store
-            .look(question.bucket, |book, cell| book.owed(cell, question.ask.rule, now));
-        let old = found.map_or(Debt::NONE, |(_, debt)| debt);
-        if owed.is_nothing() || old.over_at(&rule) >= new.over_at(&rule) {
-            return Ok(false);
-        }
-        let cell = BucketCell::filling(rule_id, &rule, full_in, hidden, now);
-        self.core.store.learn(question.bucket, Some(cell), now);
-        Ok(true)
+        let cell = self.core.store.look(bucket, |book, cell| {
+            let (rule_id, rule) = book.in_force(ask.rule)?;
+            let (_, old) = book.owed(cell, ask.rule, now)?;
+            let new = Debt { shown: gcra::filling(&rule, full_in, now), hidden };
+            let is_more = !owed.is_nothing() && old.over_at(&rule) < new.over_at(&rule);
+            is_more.then(|| BucketCell::filling(rule_id, &rule, full_in, hidden, now))
+        });
+        Ok(cell.is_some() && self.core.store.learn(bucket, cell, now))
     }
 }
 

@@ -303,7 +303,7 @@ fn narrowed(burst: u64) -> Limits {
 fn what_a_reload_costs_does_not_grow_with_how_often_limits_changed() {
     let limiter = Limiter::with_memory(narrowed(20_000), MEMORY_MIN).unwrap();
     assert!(limiter.spend("A", "7", 10, START).unwrap().allowed);
-    let mut most = [0; 3];
+    let mut most = [0; 5];
     for change in 1..=16_000 {
         // Never what it was before, and somebody asks by each.
         limiter.reload(narrowed(20_000 + change), START).unwrap();
@@ -336,10 +336,112 @@ fn names_and_overrides_that_are_gone_are_forgotten_once_nothing_is_owed_under_th
     }
     let sizes = limiter.core.registry.lock().size();
     assert!(sizes.iter().all(|&size| size <= 300), "{sizes:?}");
+    assert!(limiter.holdings().iter().all(|held| held.limit.is_some()), "{:?}", limiter.holdings());
     // What was spent an hour ago has come back; what was spent just now has not, nor is it lost.
     limiter.reload(alone(1_998, 9), at(1_999 * 3_600)).unwrap();
     limiter.reload(alone(1_999, 9), at(1_999 * 3_600)).unwrap();
     let account = "FailedAuthorizationsPerAccount";
     assert_eq!(limiter.check(account, "1999", 0, at(1_999 * 3_600)).unwrap().remaining, 8);
     assert_eq!(limiter.check("N1999", "x", 0, at(1_999 * 3_600)).unwrap().remaining, 8);
+}
+
+#[test]
+fn one_file_of_many_overrides_makes_no_later_reload_slow() {
+    let overrides = |most: u64| -> String {
+        let line = |n| format!("A:{n}: {{burst: {}, count: 1, period: 1s}}\n", n + 1);
+        (0..most).map(line).collect()
+    };
+    let many = |most| limits("A: {burst: 1, count: 1, period: 1s}", &overrides(most));
+    let limiter = Limiter::with_memory(many(5_000), MEMORY_MIN).unwrap();
+    for secs in 0..200 {
+        // Each time one that is new.
+        limiter.reload(narrowed(secs + 2), at(secs)).unwrap();
+    }
+    let sizes = limiter.core.registry.lock().size();
+    assert!(sizes.iter().all(|&size| size <= 300), "{sizes:?}");
+}
+
+#[test]
+fn a_limit_that_is_gone_has_no_larger_share_than_others() {
+    let both = "A: {burst: 1, count: 1, period: 1h, share: 9}\nB: {burst: 1, count: 1, period: 1h}";
+    let limiter = limiter(both, "");
+    for limit in ["A", "B"] {
+        assert!(limiter.spend(limit, "x", 1, START).unwrap().allowed);
+    }
+    let share = |limiter: &Limiter| {
+        let held = limiter.holdings();
+        held.iter().find(|held| held.limit.as_deref() == Some("B")).unwrap().holding.share
+    };
+    let before = share(&limiter);
+    limiter.reload(limits("B: {burst: 1, count: 1, period: 1h}", ""), START).unwrap();
+    assert_eq!(share(&limiter), 5 * before, "half, and not a tenth");
+}
+
+/// How many keys each owner has, counted one by one.
+fn counted(limiter: &Limiter) -> std::collections::BTreeMap<u32, usize> {
+    use crate::algorithm::Algorithm as _;
+    let book = limiter.core.registry.lock().book();
+    let mut keys = std::collections::BTreeMap::new();
+    limiter.core.store.rewrite(START, |cell, _| {
+        *keys.entry(Gcra::owner(&book, &cell).number()).or_default() += 1;
+        None
+    });
+    keys
+}
+
+#[test]
+fn all_keys_are_counted_for_their_owners_whatever_becomes_of_the_limits() {
+    use crate::store::saved::{Reader, Writer};
+    use tollgate_testkit::random::Random;
+    for seed in 0..12 {
+        let mut random = Random::new(seed);
+        // A limit with a number keeps its buckets when its name changes.
+        let some_limits = |random: &mut Random| {
+            let names: Vec<_> =
+                ["A", "B", "C", "D", "E"].into_iter().filter(|_| random.chance(2, 3)).collect();
+            let mut numbers = [107, 108, 109, 110, 111, 112];
+            for place in 0..numbers.len() {
+                numbers.swap(place, random.index(6));
+            }
+            let mut line = |(name, number): (&&str, u64)| {
+                let [burst, share] = [4, 3].map(|most| random.between(1, most));
+                format!(
+                    "{name}: {{number: {number}, burst: {burst}, count: 1, period: 1h, \
+                     share: {share}}}\n"
+                )
+            };
+            let text: String = names.iter().chain([&"Z"]).zip(numbers).map(&mut line).collect();
+            (limits(&text, ""), [names, vec!["Z"]].concat())
+        };
+        let (first, mut names) = some_limits(&mut random);
+        let mut limiter = Limiter::with_memory(first, MEMORY_MIN).unwrap();
+        let mut now = START;
+        for _ in 0..10 {
+            for _ in 0..8_000 {
+                let (name, id) = (random.pick(&names), format!("id-{}", random.below(40_000)));
+                let _ = match random.below(10) {
+                    0 => limiter.reset(name, &id, now).unwrap(),
+                    1 => limiter.refund(name, &id, 1, now).unwrap(),
+                    _ => limiter.spend(name, &id, 1, now).unwrap(),
+                };
+            }
+            now = now.after(Nanos::from_secs(random.below(1_800)));
+            let next;
+            (next, names) = some_limits(&mut random);
+            if random.chance(1, 3) {
+                let mut file = Vec::new();
+                let mut writer = Writer::new(&mut file).unwrap();
+                limiter.save(&mut writer, now).unwrap();
+                writer.finish().unwrap();
+                let mut reader = Reader::new(file.as_slice()).unwrap();
+                reader.next_section().unwrap();
+                limiter = Limiter::restore(next, MEMORY_MIN, &mut reader, now).unwrap();
+            } else {
+                limiter.reload(next, now).unwrap();
+            }
+            let held = limiter.core.store.holdings().into_iter().filter(|held| held.keys > 0);
+            let held = held.map(|held| (held.owner.number(), held.keys)).collect();
+            assert_eq!(counted(&limiter), held, "seed {seed}");
+        }
+    }
 }

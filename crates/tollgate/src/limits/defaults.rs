@@ -195,7 +195,7 @@ fn one_of<T: Copy>(
     let known = words.iter().find(|(word, _)| *word == text);
     if known.is_none() {
         let help = format!("{expected}, found `{}`", found(text));
-        let message = format!("{} is none that is known", pair.key.text);
+        let message = format!("{} does not have this value", pair.key.text);
         report.fault(pair.value.span, message, help);
     }
     known.map(|(_, meaning)| *meaning)

@@ -224,8 +224,8 @@ fn hint_at_network(place: usize, id: &str, span: Span, draft: &mut Draft, report
         return;
     }
     let text = format!(
-        "`{id}` is no network here: the override is for an id that is spelled so, and for no address \
-         in it; the ids of `{}` are any text, and an override is for one of them",
+        "`{id}` is not read as a network: ids of `{}` are any text, so this override applies only to the \
+         id spelled `{id}`, and not to addresses in that network",
         draft.name(place)
     );
     draft.hint(report.file(), span, &text);

@@ -124,6 +124,7 @@ impl Resolver {
         registry: &mut Registry,
         old: Option<&Self>,
     ) -> Result<Self, BookFull> {
+        registry.share_out(&limits);
         let (mut entries, mut places) = (Vec::new(), HashMap::new());
         for (place, named) in limits.iter().enumerate() {
             let mut entry = Entry::new(place, named, seal, registry)?;
@@ -295,7 +296,6 @@ impl Entry {
         let prefix = prefix(named);
         let seal = seal.derive(prefix.as_bytes());
         let mut overrides = Overrides::with_capacity(named.overrides().len());
-        registry.share(named);
         let default = registry.default(named)?;
         for (at, over) in named.overrides().iter().enumerate() {
             let rule = registry.rule(named.name(), Scope::Override, *over.limit.rule())?;

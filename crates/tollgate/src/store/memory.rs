@@ -1,5 +1,6 @@
 //! The store in this process's memory.
 
+mod room;
 mod walk;
 
 use std::convert::identity;
@@ -11,7 +12,7 @@ use smallvec::SmallVec;
 use super::hints::Hints;
 use super::prefetch;
 use super::region::{Place, Region, SLOTS_MIN, Tally};
-use super::shares::{Holding, Shares};
+use super::shares::Shares;
 use super::strip::{Slot, Strip};
 use super::sync::{Guard, Lock};
 use super::{Fingerprint, Question, Store};
@@ -40,7 +41,8 @@ const INLINE: usize = 256;
 /// Buckets in memory, for any number of threads.
 ///
 /// All memory it will ever use is reserved when it is made, and taken from the system only as
-/// keys come; under the cap the key that owes least is forgotten first, and counted.
+/// keys come. When all of it is taken, each owner of keys has a share: `store/shares.rs` says how large
+/// that is, and `store/region/search.rs` which key is forgotten for a new one.
 pub struct MemoryStore<A: Algorithm> {
     shards: Box<[Shard<A>]>,
     hints: Hints<A>,
@@ -127,31 +129,6 @@ impl<A: Algorithm> MemoryStore<A> {
         held
     }
 
-    /// What each owner of keys holds now, and what became of its keys for want of memory.
-    pub fn holdings(&self) -> Vec<Holding> {
-        let book = self.shards.first().map(|shard| Arc::clone(&shard.0.lock().book));
-        let Some(book) = book else { return Vec::new() };
-        self.shares.held(|owner| A::share(&book, owner))
-    }
-
-    /// Has a bucket be what somebody else says that it is; none is as good as a full one. Where
-    /// there is no room for it, it stays unknown.
-    pub fn learn(&self, bucket: Fingerprint, cell: Option<A::Cell>, now: Moment) {
-        let key = bucket.get();
-        let mut inside = self.shard_of(bucket).0.lock();
-        let place = inside.region.find(key);
-        let Some(cell) = cell else { return inside.apply(key, place, Change::Remove, now) };
-        if place == Place::Absent {
-            let Inside { region, book, .. } = &mut *inside;
-            let owner = A::owner(book, &cell);
-            if region.make_room(book, owner, key, now).is_err() {
-                return;
-            }
-            self.hints.tell(self.shard(bucket.upper()), region);
-        }
-        inside.apply(key, place, Change::Put(cell), now);
-    }
-
     /// What `look` makes of a bucket as it is. It holds a lock, so it should take little time.
     pub fn look<T>(
         &self,
@@ -216,6 +193,8 @@ impl<A: Algorithm> MemoryStore<A> {
         region.expect(expected);
         region.put_back(book, key, cell, now);
         self.hints.tell(self.shard(bucket.upper()), region);
+        drop(inside);
+        self.keep_shares();
         true
     }
 
@@ -301,24 +280,17 @@ impl<A: Algorithm> MemoryStore<A> {
         };
 
         let mut changes: SmallVec<[Change<A::Cell>; INLINE]> = SmallVec::new();
-        let mut vetoed = false;
+        let (mut vetoed, mut is_new) = (false, false);
         for (question, outcome) in questions.iter().zip(&mut *outcomes) {
-            let change;
-            (*outcome, change, _) = locked[position(question)].decide(question, now);
+            let (change, place);
+            (*outcome, change, place) = locked[position(question)].decide(question, now);
             vetoed |= A::vetoes(&question.ask, outcome);
+            is_new |= place == Place::Absent;
             changes.push(change);
         }
-        // Only now: nobody is forgotten for a transaction that its own buckets deny.
-        for (question, (outcome, change)) in
-            questions.iter().zip(outcomes.iter_mut().zip(&mut changes))
-        {
-            if !vetoed && matches!(change, Change::Put(_)) {
-                let inside = &mut locked[position(question)];
-                if let Err(away) = inside.make_room(question, now) {
-                    (*outcome, *change) = (away, Change::Keep);
-                    vetoed |= A::vetoes(&question.ask, outcome);
-                }
-            }
+        if is_new {
+            let asked = questions.iter().zip(&mut *outcomes).zip(&mut changes);
+            vetoed = room::make_room_for_all(asked, &mut locked, position, vetoed, now);
         }
         for (question, &change) in questions.iter().zip(&changes) {
             let (inside, key) = (&mut locked[position(question)], question.bucket.get());
@@ -334,6 +306,8 @@ impl<A: Algorithm> MemoryStore<A> {
         for (shard, inside) in shards.iter().zip(&locked) {
             self.hints.tell(*shard, &inside.region);
         }
+        drop(locked);
+        self.keep_shares();
     }
 
     /// Decides a transaction over this one bucket. An ask that is denied changes nothing by
@@ -366,13 +340,27 @@ impl<A: Algorithm> MemoryStore<A> {
         now: Moment,
     ) -> A::Outcome {
         let (outcome, change, place) = inside.decide(&question, now);
-        if place == Place::Absent && matches!(change, Change::Put(_)) {
-            if let Err(away) = inside.make_room(&question, now) {
-                return away;
+        let found = match place {
+            Place::Absent => inside.room_for(&question, &outcome, &change, std::iter::empty, now),
+            Place::At(_) => None,
+        };
+        let Some(found) = found else {
+            inside.apply(question.bucket.get(), place, change, now);
+            return outcome;
+        };
+        let outcome = match found {
+            Ok(room) => {
+                inside.put_new(&question, change, room, now);
+                self.hints.tell(self.shard(question.bucket.upper()), &inside.region);
+                outcome
             }
-            self.hints.tell(self.shard(question.bucket.upper()), &inside.region);
-        }
-        inside.apply(question.bucket.get(), place, change, now);
+            Err(away) => {
+                inside.count_turned_away(&question, &change);
+                away
+            }
+        };
+        drop(inside);
+        self.keep_shares();
         outcome
     }
 }
@@ -385,11 +373,16 @@ impl<A: Algorithm> Store<A> for MemoryStore<A> {
     }
 
     fn install(&self, book: &Arc<A::Book>) {
+        // All shards have the same, so this takes the time of one comparison.
+        let before = self.book();
+        let differ = A::differ(&before, book);
         for shard in &self.shards {
             let mut inside = shard.0.lock();
-            inside.is_stale |= A::differ(&inside.book, book);
+            inside.is_stale |= differ;
             inside.book = Arc::clone(book);
         }
+        self.shares.expire();
+        self.keep_shares();
     }
 
     fn carry_over(&self, moved: &[Question<A>], at: Moment) {
@@ -446,24 +439,11 @@ impl<A: Algorithm> Inside<A> {
         (outcome, change, place)
     }
 
-    /// Makes sure that the bucket can be kept, or tells what to answer instead.
-    fn make_room(&mut self, question: &Question<A>, now: Moment) -> Result<(), A::Outcome> {
-        let key = question.bucket.get();
-        if self.region.find(key) != Place::Absent {
-            return Ok(());
-        }
-        let owner = A::asker(&self.book, &question.ask);
-        self.region.make_room(&self.book, owner, key, now).map_err(|room_at| {
-            self.region.count_turned_away(owner);
-            A::turn_away(&self.book, &question.ask, room_at.since(now))
-        })
-    }
-
     #[inline]
     fn apply(&mut self, key: u128, place: Place, change: Change<A::Cell>, now: Moment) {
         match (change, place) {
             (Change::Put(cell) | Change::Mark(cell), Place::At(slot)) => {
-                self.region.set_cell(slot, cell);
+                self.region.set_cell(&self.book, slot, cell);
             }
             (Change::Put(cell), Place::Absent) => {
                 self.region.insert(&self.book, key, cell, now);
@@ -476,7 +456,8 @@ impl<A: Algorithm> Inside<A> {
     fn carry_over(&mut self, question: &Question<A>, at: Moment) {
         if let Place::At(slot) = self.region.find(question.bucket.get()) {
             let cell = self.region.cell(slot);
-            self.region.set_cell(slot, A::carry_over(&self.book, cell, Some(&question.ask), at));
+            let cell = A::carry_over(&self.book, cell, Some(&question.ask), at);
+            self.region.set_cell(&self.book, slot, cell);
         }
     }
 }

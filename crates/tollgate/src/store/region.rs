@@ -8,12 +8,14 @@
 //! allocated, ever, and once there are many keys between 70 % and 75 % of the slots are taken: as
 //! few as memory allows, because every slot that a search passes may be in another cache line.
 
+mod room;
 mod search;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use search::{Search, weighs};
+pub(super) use room::Room;
+pub(super) use search::Newcomer;
 
 use super::shares::Shares;
 use super::strip::{NO_KEY, Slot, Strip};
@@ -187,34 +189,15 @@ impl<A: Algorithm> Region<A> {
         self.strip.slot(slot).cell()
     }
 
-    #[inline]
-    pub(super) fn set_cell(&mut self, slot: usize, cell: A::Cell) {
-        self.strip.slot(slot).set_cell(cell);
-    }
-
-    /// Makes sure that one more key of `owner` may be put near the home of `key`. Where memory is full
-    /// and no key may be forgotten for it, tells when the first of those it looked at will be idle: until
-    /// then, if nothing else changes, the same call fails.
-    pub(super) fn make_room(
-        &mut self,
-        book: &A::Book,
-        owner: Owner,
-        key: u128,
-        now: Moment,
-    ) -> Result<(), Moment> {
-        if self.len < load_max(self.capacity) {
-            return Ok(());
+    /// Has the key in a slot have this cell. It may be another owner's with it.
+    pub(super) fn set_cell(&mut self, book: &A::Book, slot: usize, cell: A::Cell) {
+        let slot = self.strip.slot(slot);
+        let (before, after) = (A::owner(book, &slot.cell()), A::owner(book, &cell));
+        if before != after {
+            self.shares.take(before);
+            self.shares.add(after);
         }
-        if self.capacity < self.capacity_max {
-            self.grow(book, now);
-            return Ok(());
-        }
-        match self.search(book, owner, key, now) {
-            Search::Idle(slot) => self.remove(book, slot),
-            Search::Goes(slot, _) => self.forget(book, slot, now),
-            Search::Nothing { idle_at } => return Err(idle_at),
-        }
-        Ok(())
+        slot.set_cell(cell);
     }
 
     pub(super) fn count_turned_away(&mut self, owner: Owner) {
@@ -237,7 +220,7 @@ impl<A: Algorithm> Region<A> {
                     self.copy_slot(moved, moved + 1);
                 }
                 self.set_key(slot, key);
-                self.set_cell(slot, cell);
+                self.strip.slot(slot).set_cell(cell);
                 return;
             }
             // The run reaches the end of the table: shorten it.
@@ -257,37 +240,6 @@ impl<A: Algorithm> Region<A> {
             let capacity = keys.saturating_add(keys / 7 * 3);
             self.capacity = capacity.clamp(CAPACITY_MIN, self.capacity_max);
         }
-    }
-
-    /// Puts a key back that [`Self::find`] did not find. Where memory is full, one of the keys that
-    /// [`Self::make_room`] would choose from is forgotten, or this one, if less is given away by that.
-    pub(super) fn put_back(&mut self, book: &A::Book, key: u128, cell: A::Cell, now: Moment) {
-        let owner = A::owner(book, &cell);
-        if self.is_least(book, owner, key, &cell, now)
-            || self.make_room(book, owner, key, now).is_err()
-        {
-            self.count_forgotten(book, &cell, now);
-        } else {
-            self.insert(book, key, cell, now);
-        }
-    }
-
-    /// Whether memory is full, and forgetting `cell` gives away less than what could be forgotten for it.
-    fn is_least(
-        &self,
-        book: &A::Book,
-        owner: Owner,
-        key: u128,
-        cell: &A::Cell,
-        now: Moment,
-    ) -> bool {
-        self.capacity == self.capacity_max
-            && self.len >= load_max(self.capacity)
-            && self.is_beyond(book, owner, 1)
-            && match (A::standing(book, cell, now), self.search(book, owner, key, now)) {
-                (Some(own), Search::Goes(_, least)) => weighs(&own) <= weighs(&least),
-                _ => false,
-            }
     }
 
     /// All keys with their cells, in order.
@@ -334,7 +286,7 @@ impl<A: Algorithm> Region<A> {
             if self.key(slot) != NO_KEY
                 && let Some(cell) = change(self.cell(slot), &|| self.is_forgotten(book, slot, now))
             {
-                self.set_cell(slot, cell);
+                self.set_cell(book, slot, cell);
             }
         }
     }
@@ -369,7 +321,7 @@ impl<A: Algorithm> Region<A> {
         if !is_enough {
             self.capacity = grown;
         }
-        self.spread(book, packed);
+        self.spread(book, packed, now);
     }
 
     /// Moves keys, without those that may be forgotten for free, back to the slots before `end`.
@@ -393,16 +345,17 @@ impl<A: Algorithm> Region<A> {
     }
 
     /// Moves keys, packed at the end, forward to their homes or the next slot behind.
-    fn spread(&mut self, book: &A::Book, packed: Range<usize>) {
+    fn spread(&mut self, book: &A::Book, packed: Range<usize>, now: Moment) {
         let mut next = 0;
         self.len = 0;
         for read in packed {
             let slot = next.max(home(self.key(read), self.capacity));
             if slot > read {
                 // They do not all fit behind the last home; see `TAIL_SLOTS`.
-                self.shares.take(A::owner(book, &self.cell(read)));
+                let cell = self.cell(read);
+                self.shares.take(A::owner(book, &cell));
+                self.count_forgotten(book, &cell, now);
                 self.set_key(read, NO_KEY);
-                self.tally.evicted += 1;
                 continue;
             }
             if slot < read {
@@ -414,7 +367,7 @@ impl<A: Algorithm> Region<A> {
         }
     }
 
-    /// Unlike [`Self::make_room`] this cannot be refused: it is for a run that is too long.
+    /// Unlike [`Self::find_room`] this cannot be refused: it is for a run that is too long.
     fn forget_in_last_run(&mut self, book: &A::Book, now: Moment) {
         self.forget(book, self.end() - 1, now);
     }

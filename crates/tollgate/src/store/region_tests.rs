@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use tollgate_testkit::random::Random;
 
 use super::*;
-use crate::algorithm::Change;
 use crate::algorithm::quota::{self, Ask, Quota, QuotaCell, Unit};
+use crate::algorithm::{Change, OnFull, Share};
 
 const NOW: Moment = Moment::from_nanos(1_000);
 
@@ -14,6 +14,22 @@ const NOW: Moment = Moment::from_nanos(1_000);
 fn region(slots: usize) -> Region<Quota> {
     let shares = Arc::new(Shares::new(Region::<Quota>::keys_max(slots)));
     Region::new(Strip::reserve(3, slots).unwrap().of_shard(1), slots, shares)
+}
+
+fn makes_room(region: &mut Region<Quota>, key: u128) -> bool {
+    makes_room_at(region, key, NOW)
+}
+
+fn makes_room_at(region: &mut Region<Quota>, key: u128, now: Moment) -> bool {
+    let newcomer = Newcomer { owner: Owner::CARRIED, key, on_full: OnFull::Deny };
+    if region.shares.is_old() {
+        region.shares.survey(|| |_| Share::default());
+    }
+    let room = region.find_room(&(), newcomer, &[], now);
+    room.is_ok_and(|room| {
+        region.make_room(&(), Owner::CARRIED, room, now);
+        true
+    })
 }
 
 fn cell(remaining: u64, ttl: u64) -> QuotaCell {
@@ -68,12 +84,12 @@ fn it_holds_what_a_sorted_map_holds() {
                 (0, Place::Absent) => assert!(!model.contains_key(&key)),
                 (_, Place::At(slot)) => {
                     assert_eq!(Some(&region.cell(slot)), model.get(&key));
-                    region.set_cell(slot, cell(step, u64::MAX));
+                    region.set_cell(&(), slot, cell(step, u64::MAX));
                     model.insert(key, cell(step, u64::MAX));
                 }
                 (_, Place::Absent) => {
                     if region.len() < 100 || spread > 60 {
-                        assert!(region.make_room(&(), Owner::CARRIED, key, NOW).is_ok());
+                        assert!(makes_room(&mut region, key));
                         region.insert(&(), key, cell(step, u64::MAX), NOW);
                         model.insert(key, cell(step, u64::MAX));
                     }
@@ -98,7 +114,7 @@ fn most_keys_are_near_their_homes() {
     let mut random = Random::new(5);
     while region.capacity < SLOTS_MIN * 50 {
         let key = u128::from(random.bits()) << 64 | 1;
-        region.make_room(&(), Owner::CARRIED, key, NOW).unwrap();
+        assert!(makes_room(&mut region, key));
         region.insert(&(), key, cell(1, u64::MAX), NOW);
     }
     let near = region.cells().filter(|&(key, _)| region.slot_near_home(key).is_some()).count();
@@ -115,7 +131,7 @@ fn as_many_as_were_expected_find_room_without_growing() {
         let mut random = Random::new(keys as u64);
         for _ in 0..keys {
             let key = u128::from(random.bits()) << 64 | 1;
-            assert!(region.make_room(&(), Owner::CARRIED, key, NOW).is_ok());
+            assert!(makes_room(&mut region, key));
             region.insert(&(), key, cell(1, u64::MAX), NOW);
         }
         assert_eq!((region.len(), region.capacity()), (keys, capacity));
@@ -132,9 +148,7 @@ fn it_never_takes_more_slots_than_it_was_given() {
     let mut random = Random::new(7);
     for _ in 0..20_000 {
         let key = u128::from(random.below(u64::MAX)) << 64 | 1;
-        if region.find(key) == Place::Absent
-            && region.make_room(&(), Owner::CARRIED, key, NOW).is_ok()
-        {
+        if region.find(key) == Place::Absent && makes_room(&mut region, key) {
             region.insert(&(), key, cell(1, u64::MAX), NOW);
         }
     }
@@ -149,7 +163,7 @@ fn keys_that_all_want_the_last_place_do_not_break_it() {
     let mut region = region(SLOTS_MIN);
     for n in 0..5_000_u128 {
         let key = u128::MAX - n;
-        if region.make_room(&(), Owner::CARRIED, key, NOW).is_ok() {
+        if makes_room(&mut region, key) {
             region.insert(&(), key, cell(1, u64::MAX), NOW);
         }
         check(&region);
@@ -164,7 +178,7 @@ fn what_has_expired_is_forgotten_before_more_memory_is_taken() {
     for step in 0..200_000 {
         let now = NOW.after(crate::Nanos::new(step));
         let key = u128::from(random.below(u64::MAX)) << 64 | 1;
-        assert!(region.make_room(&(), Owner::CARRIED, key, now).is_ok());
+        assert!(makes_room_at(&mut region, key, now));
         let ask = Ask::Insert { quota: 1, usage: 0, ttl: 500, unit: Unit::Nanoseconds };
         let (_, Change::Put(cell)) = quota::answer(None, &ask, now) else { panic!("stored") };
         region.insert(&(), key, cell, now);

@@ -6,23 +6,30 @@
 //! again by weight (max-min fairness). So there is one *level*, in keys per unit of weight: owners
 //! below it keep all they have, and the others are held to it.
 //!
-//! Counting is exact, over all shards, but the level is worked out only now and then, because that
-//! looks at every owner. So that it may be a little old, and because keys are not spread quite evenly
-//! over shards, a part of the table is left out of the shares: see [`SPARE_PART`]. For this reason,
-//! whenever a shard is full, owners beyond their shares hold at least that part of it, and a search of
-//! some slots almost certainly finds one of their keys.
+//! Keys are counted exactly, over all shards. The level is worked out after every [`SURVEY_PART`] of
+//! the keys that is new, and when rules or weights change, because that looks at every owner: at most
+//! [`Shelf::PLACES`] of them, while no shard is locked. So that it may be a little old, and because
+//! keys are not spread quite evenly over shards, a part of the table is left out of the shares: see
+//! [`SPARE_PART`]. For this reason, whenever a shard is full, owners beyond their shares hold at least
+//! that part of it, and a search of some slots almost certainly finds one of their keys.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use smallvec::SmallVec;
 
 use crate::algorithm::shelf::Shelf;
 use crate::algorithm::{Owner, Share};
 
-/// One part in so many of the table is nobody's share.
+/// One part in so many of the table is in no share.
 const SPARE_PART: usize = 16;
-/// After one part in so many of the keys is new, the level is worked out again: much less than is spare.
+/// The level is worked out again when one part in so many of the keys is new. That is much less than
+/// is spare.
 const SURVEY_PART: usize = 64;
-/// For each new key so many owners may be looked at for that.
-const OWNERS_PER_KEY: usize = 16;
+/// Up to so many owners are looked at without allocating.
+const INLINE: usize = 64;
+/// An ask that was denied within its share pays for looking at so many owners: see
+/// [`Shares::doubt`].
+const OWNERS_PER_DENIAL: usize = 16;
 
 /// Who holds how many keys of a store, and how many each may hold while it is full.
 #[derive(Debug)]
@@ -34,7 +41,7 @@ pub(super) struct Shares {
     keys_max: usize,
     /// Keys per unit of weight that an owner may hold, as the bits of a float.
     level: AtomicU64,
-    /// How many keys are new since the level was worked out, and after how many it is old.
+    /// How many keys are new since the level was worked out, and after how many it is too old.
     new_keys: AtomicUsize,
     old_after: AtomicUsize,
     /// A thread is working out the level.
@@ -48,12 +55,13 @@ struct Account {
     evicted: AtomicU64,
     tokens_forgiven: AtomicU64,
     turned_away: AtomicU64,
+    share_full: AtomicU64,
 }
 
 /// What an owner holds of a store, and what it was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
-    /// Whose keys these are.
+    /// The limit, or whatever else holds the keys.
     pub owner: Owner,
     /// How many keys it holds, also those that may be forgotten for free.
     pub keys: usize,
@@ -65,6 +73,9 @@ pub struct Holding {
     pub tokens_forgiven: u64,
     /// How many of its asks were denied because no key could be forgotten for them.
     pub turned_away: u64,
+    /// How many of its new keys came when it held more than its share, and no key near them could be
+    /// forgotten for free: also those for which a key was found farther away.
+    pub share_full: u64,
 }
 
 impl Shares {
@@ -81,7 +92,7 @@ impl Shares {
         }
     }
 
-    /// One more key is an owner's.
+    /// Counts one more key of an owner.
     pub(super) fn add(&self, owner: Owner) {
         self.new_keys.fetch_add(1, Ordering::Relaxed);
         let place = place(owner);
@@ -92,7 +103,7 @@ impl Shares {
         }
     }
 
-    /// One key less is an owner's.
+    /// Counts one key less of an owner.
     pub(super) fn take(&self, owner: Owner) {
         if let Some(account) = self.accounts.find(place(owner)) {
             // Saturating, so that a miscount could only be a small one.
@@ -102,9 +113,19 @@ impl Shares {
         }
     }
 
-    /// Whether an owner of this weight that held `more` keys more would hold more than its share.
-    pub(super) fn is_beyond(&self, owner: Owner, share: Share, more: usize) -> bool {
-        let keys = self.keys(owner) + more;
+    /// Whether an owner with this share holds more keys than that.
+    pub(super) fn is_beyond(&self, owner: Owner, share: Share) -> bool {
+        self.has_more(self.keys(owner), share)
+    }
+
+    /// Whether an owner with this share would hold more keys than that if it had one more. The first
+    /// key is always within the share, however small that is.
+    pub(super) fn is_full(&self, owner: Owner, share: Share) -> bool {
+        let keys = self.keys(owner);
+        keys > 0 && self.has_more(keys + 1, share)
+    }
+
+    fn has_more(&self, keys: usize, share: Share) -> bool {
         as_float(keys) > f64::from_bits(self.level.load(Ordering::Relaxed)) * share.weight()
     }
 
@@ -115,6 +136,12 @@ impl Shares {
         }
     }
 
+    pub(super) fn count_share_full(&self, owner: Owner) {
+        if let Some(account) = self.accounts.find_or_put(place(owner), Account::default) {
+            account.share_full.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn count_turned_away(&self, owner: Owner) {
         if let Some(account) = self.accounts.find_or_put(place(owner), Account::default) {
             self.owners.fetch_max(place(owner) + 1, Ordering::Relaxed);
@@ -122,19 +149,46 @@ impl Shares {
         }
     }
 
-    /// Works the level out anew if it is old, unless another thread is about to.
-    pub(super) fn survey_if_old(&self, share: impl Fn(Owner) -> Share) {
-        let old_after = self.old_after.load(Ordering::Relaxed);
-        let is_old = self.new_keys.load(Ordering::Relaxed) >= old_after;
-        if is_old && !self.is_surveying.swap(true, Ordering::Acquire) {
+    /// Forgets what became of an owner's keys: its number is about to be another's.
+    pub(super) fn close(&self, owner: Owner) {
+        if let Some(account) = self.accounts.find(place(owner)) {
+            let Account { keys: _, evicted, tokens_forgiven, turned_away, share_full } = account;
+            for count in [evicted, tokens_forgiven, turned_away, share_full] {
+                count.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// An owner within its share found no key that could be forgotten for it, so the level may be
+    /// wrong. It is worked out again as soon as such asks have paid for that.
+    pub(super) fn doubt(&self) {
+        let owners = self.owners.load(Ordering::Relaxed).max(1);
+        let part = OWNERS_PER_DENIAL * self.old_after.load(Ordering::Relaxed) / owners;
+        self.new_keys.fetch_add(part.max(1), Ordering::Relaxed);
+    }
+
+    /// Whether it is time to work the level out again.
+    pub(super) fn is_old(&self) -> bool {
+        self.new_keys.load(Ordering::Relaxed) >= self.old_after.load(Ordering::Relaxed)
+    }
+
+    /// Has the level be worked out again before long: rules or weights are others.
+    pub(super) fn expire(&self) {
+        self.new_keys.store(usize::MAX / 2, Ordering::Relaxed);
+    }
+
+    /// Works the level out again, by the shares that `read` finds, unless another thread does.
+    pub(super) fn survey<S: Fn(Owner) -> Share>(&self, read: impl FnOnce() -> S) {
+        if !self.is_surveying.swap(true, Ordering::Acquire) {
+            // First: if the level expires meanwhile, it is worked out once more.
             self.new_keys.store(0, Ordering::Relaxed);
-            self.survey(share);
+            self.find_level(read());
             self.is_surveying.store(false, Ordering::Release);
         }
     }
 
-    fn survey(&self, share: impl Fn(Owner) -> Share) {
-        let mut demands: Vec<(f64, f64)> = self
+    fn find_level(&self, share: impl Fn(Owner) -> Share) {
+        let mut demands: SmallVec<[(f64, f64); INLINE]> = self
             .in_use()
             .map(|(owner, account)| {
                 (as_float(account.keys.load(Ordering::Relaxed)), share(owner).weight())
@@ -145,8 +199,7 @@ impl Shares {
         // Saved keys are put back one shard after the other, so a shard can be full long before all
         // are: then the keys there are must be shared out, not the room there will be.
         let shared_out = keys.min(as_float(self.keys_max)) * SHARED_OUT;
-        let owners_seen = self.owners.load(Ordering::Relaxed);
-        let old_after = (as_count(keys) / SURVEY_PART).max(owners_seen / OWNERS_PER_KEY);
+        let old_after = (as_count(keys) / SURVEY_PART).min(self.keys_max / SURVEY_PART);
         self.old_after.store(old_after, Ordering::Relaxed);
         let level = level(&mut demands, shared_out);
         self.level.store(level.to_bits(), Ordering::Relaxed);
@@ -168,9 +221,10 @@ impl Shares {
                     evicted: read(&account.evicted),
                     tokens_forgiven: read(&account.tokens_forgiven),
                     turned_away: read(&account.turned_away),
+                    share_full: read(&account.share_full),
                 }
             })
-            .filter(|held| held.keys > 0 || held.evicted > 0 || held.turned_away > 0)
+            .filter(Holding::is_known)
             .collect();
         for held in &mut held {
             let weight = share(held.owner).weight();
@@ -191,12 +245,20 @@ impl Shares {
     }
 }
 
-/// What part of the table is somebody's share.
+impl Holding {
+    /// Whether there is anything to tell of the owner.
+    fn is_known(&self) -> bool {
+        let Self { keys, evicted, turned_away, share_full, .. } = *self;
+        keys > 0 || evicted > 0 || turned_away > 0 || share_full > 0
+    }
+}
+
+/// What part of the table is in shares.
 #[expect(clippy::cast_precision_loss, reason = "a small number")]
 const SHARED_OUT: f64 = 1.0 - 1.0 / SPARE_PART as f64;
 
-/// How many keys per unit of weight each may hold, so that all together hold `keys`: owners, of which
-/// each is told by the keys that it holds and its weight, hold no more than they hold now.
+/// How many keys per unit of weight each owner may hold, so that all owners together hold `keys`. Each
+/// of `owners` is the number of keys that it holds now, which it will not exceed, and its weight.
 fn level(owners: &mut [(f64, f64)], keys: f64) -> f64 {
     owners
         .sort_unstable_by(|(a, a_weight), (b, b_weight)| (a / a_weight).total_cmp(&(b / b_weight)));
@@ -212,7 +274,8 @@ fn level(owners: &mut [(f64, f64)], keys: f64) -> f64 {
     f64::INFINITY
 }
 
-/// Owners beyond the bound have the last place in common.
+/// Where the account of an owner is. All owners with higher numbers than there are places share the
+/// last one.
 fn place(owner: Owner) -> usize {
     (owner.number() as usize).min(Shelf::<Holding>::PLACES - 1)
 }

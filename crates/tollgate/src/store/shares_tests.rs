@@ -31,3 +31,37 @@ fn at_the_level_all_together_hold_what_is_shared_out() {
         assert!((held - shared_out).abs() < 1e-6 * sum, "{held} {shared_out}");
     }
 }
+
+#[test]
+fn the_level_is_never_older_than_a_part_of_what_is_spare_however_many_owners_there_are() {
+    let shares = Shares::new(23_040);
+    let mut surveys = 0;
+    for key in 0..23_040 {
+        // Each key has an owner of its own.
+        shares.add(Owner::new(40_000 + key));
+        if shares.is_old() {
+            shares.survey(|| |_| Share::default());
+            surveys += 1;
+        }
+        let new = shares.new_keys.load(Ordering::Relaxed);
+        assert!(new <= 23_040 / SURVEY_PART, "{new}");
+    }
+    assert!(surveys < 1_000, "{surveys}");
+}
+
+#[test]
+fn a_level_that_is_wrong_is_worked_out_again_when_it_is_doubted() {
+    let shares = Shares::new(1_000);
+    for (owner, keys) in [(1, 900), (2, 100)] {
+        (0..keys).for_each(|_| shares.add(Owner::new(owner)));
+    }
+    shares.survey(|| |_| Share::default());
+    assert!(!shares.is_old() && shares.is_beyond(Owner::new(1), Share::default()));
+    let double = Share::of_hundredths(200, crate::algorithm::OnFull::Deny).unwrap();
+    let share = move |owner: Owner| if owner.number() == 1 { double } else { Share::default() };
+    assert!(!shares.is_beyond(Owner::new(1), double));
+    shares.doubt();
+    assert!(shares.is_old());
+    shares.survey(|| share);
+    assert!(shares.is_beyond(Owner::new(1), double));
+}

@@ -10,7 +10,7 @@ use crate::algorithm::book::{Book, BookFull, RuleId};
 use crate::algorithm::carried::CarriedRules;
 use crate::algorithm::gcra::Rule;
 use crate::algorithm::{Owner, Share};
-use crate::limits::NamedLimit;
+use crate::limits::{Limits, NamedLimit};
 
 /// Rules by what they are for. A limit that returns to what it was not long ago gets the rule that it
 /// had.
@@ -18,8 +18,8 @@ use crate::limits::NamedLimit;
 pub(crate) struct Registry {
     pub(super) book: Book,
     pub(super) ids: HashMap<RuleKey, RuleId>,
-    /// Who holds the keys of each name, from 1 on, over the life of a process.
-    owners: HashMap<Box<str>, Owner>,
+    /// Who holds the keys of each name, from 1 on.
+    pub(super) owners: HashMap<Box<str>, Owner>,
     /// What each owner has of a full memory, by number, as of the last files read.
     shares: Vec<Share>,
     /// The rule of each name's default, as of the last files read.
@@ -51,7 +51,7 @@ impl Registry {
         rule: Rule,
     ) -> Result<RuleId, BookFull> {
         let key = (name.into(), scope, rule);
-        if let Some(id) = self.ids.get(&key).copied() {
+        if let Some(id) = self.ids.get(&key).copied().filter(|id| !self.is_far(*id)) {
             self.use_again(id);
             return Ok(id);
         }
@@ -62,26 +62,34 @@ impl Registry {
         Ok(id)
     }
 
-    /// Who holds the keys of a name. More names than a store has accounts for, over the life of a
-    /// process, have the last one in common.
+    /// Who holds the keys of a name. More names at a time than a store has accounts for have the last one
+    /// in common.
     pub(super) fn owner(&mut self, name: &str) -> Owner {
-        // The first is for asks that bring their rule along.
-        let next = Owner::new(u32::try_from(self.owners.len() + 1).unwrap_or(u32::MAX));
-        *self.owners.entry_ref(name).or_insert(next)
+        if let Some(owner) = self.owners.get(name) {
+            return *owner;
+        }
+        let owner = self.new_owner();
+        self.owners.insert(name.into(), owner);
+        owner
     }
 
-    /// From the next book on, keys of a name have this share of a full memory.
-    pub(super) fn share(&mut self, named: &NamedLimit) {
-        let place = self.owner(named.name()).number() as usize;
-        if self.shares.len() <= place {
-            self.shares.resize(place + 1, Share::default());
+    /// From the next book on, these limits have the shares of a full memory that they ask for, and all
+    /// others an ordinary one.
+    pub(crate) fn share_out(&mut self, limits: &Limits) {
+        self.shares.clear();
+        for named in limits {
+            let place = self.owner(named.name()).number() as usize;
+            if self.shares.len() <= place {
+                self.shares.resize(place + 1, Share::default());
+            }
+            self.shares[place] = named.share();
         }
-        self.shares[place] = named.share();
     }
 
     /// Whose keys each owner holds, by number; asks that bring their rule along have no name.
     pub(crate) fn names(&self) -> Vec<Option<&str>> {
-        let mut names = vec![None; self.owners.len() + 1];
+        let last = self.owners.values().map(|owner| owner.number() as usize).max();
+        let mut names = vec![None; last.unwrap_or(0) + 1];
         for (name, owner) in &self.owners {
             names[owner.number() as usize] = Some(&**name);
         }

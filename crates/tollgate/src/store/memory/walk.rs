@@ -1,4 +1,4 @@
-//! Going through all buckets, for what none of them is asked.
+//! Going through all buckets, to change or forget those that a caller chooses.
 
 use super::{Inside, MemoryStore};
 use crate::Moment;

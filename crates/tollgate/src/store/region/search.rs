@@ -1,7 +1,7 @@
 //! What is forgotten in a full region for a new key.
 
 use super::super::strip::NO_KEY;
-use super::{Region, home, home_of, low_bits, lower};
+use super::{Region, Room, home, home_of, low_bits, lower};
 use crate::Moment;
 use crate::algorithm::{Algorithm, OnFull, Owner, Standing};
 
@@ -10,34 +10,42 @@ use crate::algorithm::{Algorithm, OnFull, Owner, Standing};
 const RUN_SLOTS: usize = 32;
 /// How many such runs are looked at, so at most 256 slots for one ask.
 const RUNS_MAX: usize = 8;
-/// An owner beyond its share that saw so many keys of its own, all protected, looks no further.
-const PROTECTED_ENOUGH: usize = 8;
-/// An owner within its share that saw so many keys of owners beyond theirs takes the least of these.
+/// The search for an owner beyond its share ends with the run in which it has seen so many keys of its
+/// own, all protected. One run has about 24 keys, so that is one run if most keys are its own: where one
+/// key in twenty is free, seven searches in ten find one.
+const PROTECTED_ENOUGH: usize = 16;
+/// The search for an owner within its share ends when it has seen so many keys of owners beyond theirs: the
+/// least of these is forgotten.
 const OTHERS_ENOUGH: usize = 8;
 
 /// The keys that a search could choose so far.
 #[derive(Default)]
 struct Found {
-    /// The least of the owner's own.
-    own: Option<(usize, Standing)>,
-    /// The least of owners beyond their shares.
-    other: Option<(usize, Standing)>,
-    /// How many keys of the owner's own were protected, and how many others could be chosen.
-    own_protected: usize,
+    /// The least of those.
+    least: Option<(usize, Standing)>,
+    /// How many keys of owners beyond their shares could be chosen.
     others: usize,
+    /// How many keys of the owner's own were protected.
+    own_protected: usize,
 }
 
 impl Found {
-    fn own(&mut self, slot: usize, standing: Standing, forgets: bool) {
+    fn own(&mut self, slot: usize, standing: Standing, on_full: OnFull) {
         self.own_protected += usize::from(standing.is_protected);
-        if forgets || !standing.is_protected {
-            keep_least(&mut self.own, slot, standing);
+        if on_full == OnFull::Forget || !standing.is_protected {
+            self.keep_least(slot, standing);
         }
     }
 
     fn other(&mut self, slot: usize, standing: Standing) {
         self.others += 1;
-        keep_least(&mut self.other, slot, standing);
+        self.keep_least(slot, standing);
+    }
+
+    fn keep_least(&mut self, slot: usize, standing: Standing) {
+        if self.least.is_none_or(|(_, least)| weighs(&standing) < weighs(&least)) {
+            self.least = Some((slot, standing));
+        }
     }
 
     /// Whether looking further would not pay.
@@ -45,20 +53,9 @@ impl Found {
         if !is_beyond {
             return self.others >= OTHERS_ENOUGH || is_end_of_run && self.others > 0;
         }
-        let has_free = self.own.is_some_and(|(_, own)| !own.is_protected);
-        let is_hopeless = self.own_protected >= PROTECTED_ENOUGH;
-        if has_free { is_end_of_run } else { is_hopeless }
+        let has_free = self.least.is_some_and(|(_, own)| !own.is_protected);
+        is_end_of_run && (has_free || self.own_protected >= PROTECTED_ENOUGH)
     }
-}
-
-/// What a search for a key that may be forgotten came to.
-pub(super) enum Search {
-    /// This key can be forgotten for free.
-    Idle(usize),
-    /// This key goes, and that gives something away.
-    Goes(usize, Standing),
-    /// No key may be forgotten before the first of them is idle.
-    Nothing { idle_at: Moment },
 }
 
 /// What is protected weighs more than what is not; among both, what gives more away.
@@ -66,43 +63,57 @@ pub(super) fn weighs(standing: &Standing) -> (bool, f64) {
     (standing.is_protected, standing.rank)
 }
 
-fn keep_least(least: &mut Option<(usize, Standing)>, slot: usize, standing: Standing) {
-    if least.is_none_or(|(_, least)| weighs(&standing) < weighs(&least)) {
-        *least = Some((slot, standing));
-    }
+/// For whom a key is looked for that may be forgotten.
+#[derive(Clone, Copy)]
+pub(in crate::store) struct Newcomer {
+    /// The owner of the new key.
+    pub(in crate::store) owner: Owner,
+    /// The new key.
+    pub(in crate::store) key: u128,
+    /// What the owner wants done if it is beyond its share.
+    pub(in crate::store) on_full: OnFull,
 }
 
 /// Spreads runs over the table.
 const ODD_MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl<A: Algorithm> Region<A> {
-    /// What may be forgotten for a new key of `owner`: any key that is idle; else, if the owner is within
-    /// its share, a key of an owner beyond its own; else one of its own that is not protected, or any of
-    /// its own if it wants that. Of several, the one of which forgetting gives away least.
-    pub(super) fn search(&self, book: &A::Book, owner: Owner, key: u128, now: Moment) -> Search {
-        self.shares.survey_if_old(|owner| A::share(book, owner));
-        let is_beyond = self.is_beyond(book, owner, 1);
-        let forgets = A::share(book, owner).on_full() == OnFull::Forget;
+    /// What may be forgotten for a new key: any key that is idle; else, if the owner of the new key is
+    /// within its share, a key of an owner beyond its own; else one of its own that is not protected, or
+    /// any of its own if it wants that. Of several, the one of which forgetting gives away least. Keys in
+    /// `spoken_for` are left out. Where no key may be forgotten, tells when the first is idle of those it
+    /// looked at.
+    pub(super) fn search(
+        &self,
+        book: &A::Book,
+        newcomer: Newcomer,
+        spoken_for: &[u128],
+        now: Moment,
+    ) -> Result<Room, Moment> {
+        let Newcomer { owner, key: new_key, on_full } = newcomer;
+        let is_beyond = self.shares.is_full(owner, A::share(book, owner));
         let mut found = Found::default();
         // Most keys of a full table are often one owner's.
         let mut last = (owner, is_beyond);
         let mut looked = 0;
-        for slot in self.way(key) {
+        for slot in self.way(new_key) {
             looked += 1;
-            if self.key(slot) != NO_KEY {
+            let key = self.key(slot);
+            if key != NO_KEY && !spoken_for.contains(&key) {
                 let cell = self.cell(slot);
                 let Some(standing) = A::standing(book, &cell, now) else {
-                    return Search::Idle(slot);
+                    let is_share_full = is_beyond && looked > RUN_SLOTS;
+                    return Ok(Room { victim: Some(key), is_share_full });
                 };
                 let whose = A::owner(book, &cell);
                 if last.0 != whose {
-                    last = (whose, self.is_beyond(book, whose, usize::from(whose == owner)));
+                    last = (whose, self.is_beyond(book, whose, owner));
                 }
                 match (last.1, is_beyond, whose == owner) {
                     (true, false, _) => found.other(slot, standing),
-                    (true, true, false) if forgets => found.other(slot, standing),
-                    (true, true, true) => found.own(slot, standing, forgets),
-                    // An owner within its share keeps all it has.
+                    (true, true, true) => found.own(slot, standing, on_full),
+                    // An owner within its share keeps all it has, and one beyond its share takes
+                    // nothing from others.
                     (false, ..) | (true, true, false) => {}
                 }
             }
@@ -110,10 +121,13 @@ impl<A: Algorithm> Region<A> {
                 break;
             }
         }
-        match found.own.or(found.other) {
-            Some((slot, standing)) => Search::Goes(slot, standing),
-            None => Search::Nothing { idle_at: self.first_idle(book, key, looked, now) },
-        }
+        let Some((slot, _)) = found.least else {
+            if !is_beyond {
+                self.shares.doubt();
+            }
+            return Err(self.first_idle(book, new_key, looked, now));
+        };
+        Ok(Room { victim: Some(self.key(slot)), is_share_full: is_beyond })
     }
 
     /// When the first key in so many slots on the way of `key` will be idle.
@@ -136,7 +150,13 @@ impl<A: Algorithm> Region<A> {
         })
     }
 
-    pub(super) fn is_beyond(&self, book: &A::Book, owner: Owner, more: usize) -> bool {
-        self.shares.is_beyond(owner, A::share(book, owner), more)
+    /// Whether `owner` may lose keys to `newcomer`: with one more key, if it is that itself.
+    fn is_beyond(&self, book: &A::Book, owner: Owner, newcomer: Owner) -> bool {
+        let share = A::share(book, owner);
+        if owner == newcomer {
+            self.shares.is_full(owner, share)
+        } else {
+            self.shares.is_beyond(owner, share)
+        }
     }
 }

@@ -3,6 +3,9 @@
 //! A [`Moment`] is a point, [`Nanos`] a length; they do not mix. Nothing in this crate reads a
 //! clock: whoever asks says what time it is. [`Clock`] is there for callers who have none.
 
+#[cfg(feature = "serde")]
+mod written;
+
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -136,7 +139,7 @@ impl Nanos {
     /// up, as every wait is: who comes back then is not too early.
     ///
     /// ```
-    /// use tollgate::Nanos;
+    /// use tollgate_time::Nanos;
     ///
     /// assert_eq!(Nanos::new(299_812_345_678).brief().to_string(), "4m59.9s");
     /// assert_eq!(Nanos::new(299_999_999_999).brief().to_string(), "5m");
@@ -186,7 +189,7 @@ impl fmt::Display for Brief {
 /// The engine never calls it; it is for the caller to say what `now` is.
 ///
 /// ```
-/// let clock = tollgate::Clock::start();
+/// let clock = tollgate_time::Clock::start();
 /// let now = clock.now();
 /// assert!(clock.now() >= now);
 /// ```

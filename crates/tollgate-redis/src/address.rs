@@ -43,13 +43,28 @@ pub(crate) enum Layout {
     Cluster,
 }
 
-/// Files for TLS, in PEM.
+/// What TLS needs, as it was read from files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     /// Whose certificates are believed; those the system believes if there is none.
-    pub authority: Option<PathBuf>,
+    pub authority: Option<PemFile>,
     /// A certificate and its key to show to the server.
-    pub client: Option<(PathBuf, PathBuf)>,
+    pub client: Option<(PemFile, PemFile)>,
+}
+
+/// What was in a file of certificates or with a key. `Debug` shows only where the file is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PemFile {
+    /// Where it was read, for messages. Nothing is read there again.
+    pub path: PathBuf,
+    /// What was in it.
+    pub text: Vec<u8>,
+}
+
+impl fmt::Debug for PemFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PemFile({})", self.path.display())
+    }
 }
 
 /// Why an address cannot be used. It never repeats the address, which may hold a password.
@@ -79,10 +94,8 @@ pub enum AddressError {
     Options,
     #[error("a file for TLS was given, but the store's address does not begin with rediss")]
     TlsUnused,
-    #[error("reading {path}")]
-    File { path: PathBuf, source: std::io::Error },
-    #[error("TLS cannot be set up")]
-    Tls { source: redis::RedisError },
+    #[error("TLS to the store cannot be set up with {files}")]
+    Tls { files: String, source: redis::RedisError },
 }
 
 impl std::str::FromStr for Address {
@@ -249,7 +262,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Reads the files for TLS. Refuses what cannot be read or is not needed.
+    /// Refuses certificates that cannot be used, or are not needed. Nothing is read from a disk.
     pub(crate) fn new(address: &Address, tls: &Tls) -> Result<Self, AddressError> {
         let mut settings = RedisConnectionInfo::default()
             .set_protocol(ProtocolVersion::RESP3)
@@ -267,7 +280,8 @@ impl Access {
         } else {
             return Err(AddressError::TlsUnused);
         };
-        let info = addr.into_connection_info().map_err(|source| AddressError::Tls { source })?;
+        let failed = |source| AddressError::Tls { files: tls.files(), source };
+        let info = addr.into_connection_info().map_err(failed)?;
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
         Ok(Self { template: info.set_redis_settings(settings).set_tcp_settings(tcp) })
     }
@@ -303,17 +317,22 @@ impl Access {
     }
 }
 
+impl Tls {
+    /// Where all of it was read, for messages.
+    fn files(&self) -> String {
+        let client = self.client.iter().flat_map(|(certificate, key)| [certificate, key]);
+        let files = self.authority.iter().chain(client);
+        let files: Vec<_> = files.map(|file| file.path.display().to_string()).collect();
+        if files.is_empty() { "the system's certificates".to_owned() } else { files.join(", ") }
+    }
+}
+
 fn secure(tls: &Tls) -> Result<ConnectionAddr, AddressError> {
-    let read = |path: &PathBuf| {
-        std::fs::read(path).map_err(|source| AddressError::File { path: path.clone(), source })
-    };
-    let root_cert = tls.authority.as_ref().map(read).transpose()?;
-    let client_tls = match &tls.client {
-        Some((certificate, key)) => {
-            Some(ClientTlsConfig { client_cert: read(certificate)?, client_key: read(key)? })
-        }
-        None => None,
-    };
+    let root_cert = tls.authority.as_ref().map(|file| file.text.clone());
+    let client_tls = tls.client.as_ref().map(|(certificate, key)| ClientTlsConfig {
+        client_cert: certificate.text.clone(),
+        client_key: key.text.clone(),
+    });
     let addr = ConnectionAddr::TcpTls {
         host: String::new(),
         port: PORT,
@@ -324,7 +343,7 @@ fn secure(tls: &Tls) -> Result<ConnectionAddr, AddressError> {
         return Ok(addr);
     }
     let client = Client::build_with_tls(addr, TlsCertificates { client_tls, root_cert });
-    let client = client.map_err(|source| AddressError::Tls { source })?;
+    let client = client.map_err(|source| AddressError::Tls { files: tls.files(), source })?;
     Ok(client.get_connection_info().addr().clone())
 }
 

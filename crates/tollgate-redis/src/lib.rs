@@ -17,7 +17,7 @@ mod spread;
 mod startup;
 mod value;
 
-pub use address::{Address, AddressError, Tls};
+pub use address::{Address, AddressError, PemFile, Tls};
 pub use average::Answer as AverageAnswer;
 pub use average::Ask as AverageAsk;
 pub use bucket::{Answer, Ask};

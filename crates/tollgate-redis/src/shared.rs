@@ -91,7 +91,7 @@ thread_local! {
 impl Shared {
     /// A store at `address`. Every decision may take as long as `within` says. Nothing is connected
     /// yet. Refuses what can be told without the server, such as a certificate that
-    /// cannot be read.
+    /// is none.
     pub fn new(address: Address, tls: Tls, within: Duration) -> Result<Self, SharedError> {
         crate::address::Access::new(&address, &tls)?;
         let denials = Arc::new(Denials::new()?);

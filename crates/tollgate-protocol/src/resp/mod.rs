@@ -18,6 +18,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod understood;
 
 pub use access::{Gatekeeper, Pass};
 pub use codec::{

@@ -8,7 +8,7 @@ use tollgate::{Limiter, Moment};
 use super::access::Gatekeeper;
 use super::carried::{self, Desk, KnownRule};
 use super::codec::{Fault, REQUEST_BYTES_MAX, Scan, Words};
-use super::command::{Command, Verb};
+use super::command::Verb;
 use super::connection::{Client, Talk};
 use super::gather::{BATCH_ASKS, Gathered, SAID_BYTES, TRIP_ASKS, Terms, joined};
 use super::replies::Replies;
@@ -16,14 +16,13 @@ use super::reply::{self, ERROR_BYTES_MAX};
 use super::requests::Requests;
 use super::shape::Asked;
 use super::transaction::Turn;
-use crate::{Counts, Flow, StreamDoor, foreign, scan, spare};
+use super::understood::{Misunderstood, understood};
+use crate::{Counts, Flow, StreamDoor, scan, spare};
 
 /// How many bytes a door replies before it wants them written, unless it is told otherwise.
 const REPLY_BYTES: usize = 64 << 10;
 /// How much room is kept for the next request that comes in pieces.
 const PARTIAL_BYTES_KEPT: usize = 4 << 10;
-/// How much of a word is repeated to who sent it.
-const SHOWN_BYTES: usize = 128;
 
 /// Answers the commands of Redis clients from the limits of a limiter.
 pub struct Door {
@@ -119,7 +118,7 @@ impl StreamDoor for Door {
             }
         }
         let mut requests = Requests { head: partial, rest, text: scan::text(rest) };
-        let flow = self.answer(&mut requests, client, &mut replies).await;
+        let flow = self.answer_all(&mut requests, client, &mut replies).await;
         // What is left of it, without what else `requests` borrows.
         let used = rest.len().saturating_sub(requests.rest.len());
         let rest = rest.get(used..).unwrap_or_default();
@@ -171,6 +170,13 @@ enum Stop {
     Fault(Fault),
 }
 
+/// Why requests are not answered any further.
+enum Paused {
+    Ended(Flow),
+    /// The last request was `EXEC`.
+    Exec,
+}
+
 impl Door {
     fn keeper(&self) -> Option<&dyn Gatekeeper> {
         self.keeper.as_deref()
@@ -191,13 +197,43 @@ impl Door {
         }
     }
 
-    async fn answer(
+    /// Answers requests, and where `EXEC` is among them also those that are due with it, before what follows
+    /// it. What is due and not yet answered is left in [`Client::due`].
+    async fn answer_all(
         &self,
         requests: &mut Requests<'_>,
         client: &mut Client,
         replies: &mut Replies<'_>,
     ) -> Flow {
-        let before = replies.out.len();
+        let start = replies.out.len();
+        loop {
+            match self.answer(requests, client, replies, start).await {
+                Paused::Ended(flow) => return flow,
+                Paused::Exec => {}
+            }
+            let due = std::mem::take(&mut client.due);
+            let mut queued = Requests { head: &[], rest: &due, text: scan::text(&due) };
+            // Boxed, like all that is seldom. None of what is due is another `EXEC`.
+            match Box::pin(self.answer(&mut queued, client, replies, start)).await {
+                Paused::Ended(Flow::Close) => return Flow::Close,
+                Paused::Ended(Flow::Open | Flow::Again) | Paused::Exec => {}
+            }
+            let is_enough = replies.out.len().saturating_sub(start) >= self.reply_bytes;
+            if is_enough && !(queued.rest.is_empty() && requests.is_empty()) {
+                client.due.extend_from_slice(queued.rest);
+                return Flow::Again;
+            }
+        }
+    }
+
+    /// Answers requests until there is something else. `start` is how much was replied before.
+    async fn answer(
+        &self,
+        requests: &mut Requests<'_>,
+        client: &mut Client,
+        replies: &mut Replies<'_>,
+        start: usize,
+    ) -> Paused {
         let mut words = Words::new();
         let mut gathered = Gathered::default();
         loop {
@@ -224,16 +260,16 @@ impl Door {
             }
             match stop {
                 Stop::Full => {}
-                Stop::Dry => return Flow::Open,
-                Stop::Exec => return Flow::Again,
+                Stop::Dry => return Paused::Ended(Flow::Open),
+                Stop::Exec => return Paused::Exec,
                 Stop::Transaction => self.transact(&words, replies).await,
                 Stop::Key(verb) => Box::pin(self.write_out(verb, &words, client, replies)).await,
-                Stop::Close => return Flow::Close,
-                Stop::Fault(fault) => return replies.break_off(fault),
+                Stop::Close => return Paused::Ended(Flow::Close),
+                Stop::Fault(fault) => return Paused::Ended(replies.break_off(fault)),
             }
-            let written = replies.out.len().saturating_sub(before);
+            let written = replies.out.len().saturating_sub(start);
             if written >= self.reply_bytes && !requests.rest.is_empty() {
-                return Flow::Again;
+                return Paused::Ended(Flow::Again);
             }
             gathered.clear();
         }
@@ -434,42 +470,6 @@ fn gather_carried<'a>(
     } else {
         gathered.cl_throttle(key, words, &mut client.rule, desk);
     }
-}
-
-/// Why a request is not done.
-enum Misunderstood<'w> {
-    /// It is from no client of ours: a browser, which a foreign page has send requests to us, says
-    /// these words first.
-    Stranger,
-    Refused([&'w [u8]; 3]),
-}
-
-/// The command of a request, if there is such a command and the client may use it.
-#[inline]
-fn understood<'w>(
-    name: &'w [u8],
-    arguments: &[&[u8]],
-    client: &Client,
-    keeper: Option<&dyn Gatekeeper>,
-    counts: &mut Counts,
-) -> Result<&'static Command, Misunderstood<'w>> {
-    let refused = match Command::named(name) {
-        Some(command) if !command.takes(arguments.len().saturating_add(1)) => {
-            let name = command.name.as_bytes();
-            [b"ERR wrong number of arguments for '", name, b"' command"]
-        }
-        Some(command) => {
-            counts.requests = counts.requests.saturating_add(1);
-            return match client.refusal(command.verb, keeper) {
-                Some(why) => Err(Misunderstood::Refused([why, b"", b""])),
-                None => Ok(command),
-            };
-        }
-        None => [b"ERR unknown command '", name.get(..SHOWN_BYTES).unwrap_or(name), b"'"],
-    };
-    counts.malformed = counts.malformed.saturating_add(1);
-    let is_browser = name.eq_ignore_ascii_case(b"post") || foreign::are_words(name, arguments);
-    Err(if is_browser { Misunderstood::Stranger } else { Misunderstood::Refused(refused) })
 }
 
 /// Remembers what a request looks like that was gathered last, if the next is likely to.

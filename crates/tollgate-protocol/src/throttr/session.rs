@@ -109,7 +109,7 @@ impl StreamDoor for Door {
             // Clients send it behind a request when an id is longer than its length can say.
             // They wait for one answer then, so that a second would be taken for the next one.
             garbage if garbage.len() < bytes.len() => return self.discard(&mut replies),
-            // Nobody knows what else a browser sends in the name of a page: it gets no second read.
+            // A browser can be made by any page to send requests: the connection ends with its first read.
             read => match opening.after(read) {
                 Opening::Foreign => return replies.hang_up(),
                 opening => {

@@ -107,8 +107,15 @@ default: { over_limit: true, rate: 1, limit: 1, period: 1 }
         let rules = Rules::parse(&Source { name: "rules", text: RULES }, &limits).unwrap();
         let mut guide = rules.guide();
         let mut governed = |key: &str| guide.governed(key.as_bytes(), |_, id| id != "nobody");
-        let average = |owner, rule: Result<average::Rule, _>, key: &[u8]| Governed::Average {
-            rule: rule.unwrap().owned_by(Owner::new(owner)),
+        let owner = |place: u32| {
+            let is_owner = |owner: &Owner| {
+                let name = rules.owner_name(*owner);
+                name.is_some_and(|name| name.starts_with(&format!("rule {place},")))
+            };
+            (1..1 << 16).map(Owner::new).find(is_owner).unwrap()
+        };
+        let average = |place, rule: Result<average::Rule, _>, key: &[u8]| Governed::Average {
+            rule: rule.unwrap().owned_by(owner(place)),
             key: key.to_vec(),
         };
         let (strict, leaky) =

@@ -7,6 +7,7 @@ mod door;
 mod fuzz;
 mod guide;
 mod named;
+mod owners;
 mod pattern;
 mod reader;
 mod rules;

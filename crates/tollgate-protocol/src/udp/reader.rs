@@ -1,7 +1,6 @@
 //! From the text of a rules file to rules, or to everything that is wrong with it.
 
 use tollgate::Limits;
-use tollgate::algorithm;
 use tollgate::algorithm::average::{self, RuleError};
 use tollgate::limiter::EVERYBODY;
 use tollgate::limits::document::{
@@ -11,6 +10,7 @@ use tollgate::limits::document::{
 use tollgate::limits::{Faults, IdBuffer, NamedLimit, Source};
 
 use super::codec::{Verdict, whole};
+use super::owners::Owners;
 use super::pattern::{NO_REFERENCE, Pattern, Patterns, Template, Wrong};
 use super::rules::{
     Action, CountRule, DEFAULT_VERDICT, DefaultRule, RULES_MAX, Rewrite, Rule, Rules,
@@ -35,9 +35,6 @@ const EXPECTED_REFERENCE: &str =
 /// More uses than this in [`COUNT_PERIOD_SECS`] are over the limit in the statistics of a count rule.
 const COUNT_LIMIT: f64 = 3.0;
 const COUNT_PERIOD_SECS: f64 = 3.0;
-
-/// So much of an expression is in the name of an owner of averages.
-const OWNER_TEXT_CHARS_MAX: usize = 64;
 
 pub(super) fn read(source: &Source<'_>, limits: &Limits) -> Result<Rules, Faults> {
     let mut report = Report::new(source);
@@ -99,27 +96,25 @@ impl Draft {
         }
     }
 
-    /// Gives the keys of every rule a share of memory of their own; those of the default are nobody's.
-    /// Returns what to call the owners, from the first on.
-    fn share_out(&mut self) -> Vec<Box<str>> {
+    /// Gives the keys of every rule a share of memory of their own; those of the default have none.
+    fn share_out(&mut self) -> Owners {
         let deciding = self.rules.iter_mut().zip(&self.rule_texts).zip(1..);
-        let deciding = deciding.filter_map(|((rule, text), number)| match &mut rule.action {
-            Action::Average(rule, _) => Some((rule, owner_name("rule", number, text))),
+        let deciding = deciding.filter_map(|((rule, text), place)| match &mut rule.action {
+            Action::Average(rule, _) => Some(("rule", place, text, rule)),
             Action::Fixed(_) | Action::Named { .. } => None,
         });
         let counting = self.counts.iter_mut().zip(&self.count_texts).zip(1..);
-        let counting = counting
-            .map(|((count, text), number)| (&mut count.rule, owner_name("count", number, text)));
-        let owners = (1..).map(algorithm::Owner::new);
-        let share_out = |((rule, name), owner): ((&mut average::Rule, _), _)| {
-            *rule = rule.owned_by(owner);
-            name
-        };
-        deciding.chain(counting).zip(owners).map(share_out).collect()
+        let counting =
+            counting.map(|((count, text), place)| ("count", place, text, &mut count.rule));
+        let mut owners = Owners::default();
+        for (list, place, text, rule) in deciding.chain(counting) {
+            *rule = rule.owned_by(owners.add(list, place, text));
+        }
+        owners
     }
 
     fn finish(mut self, report: &mut Report<'_>) -> Option<Rules> {
-        let owner_names = self.share_out();
+        let owners = self.share_out();
         let texts = self.count_texts.iter().chain(&self.rewrite_texts).chain(&self.rule_texts);
         let texts: Vec<&str> = texts.map(String::as_str).collect();
         let patterns = together(&texts, report);
@@ -129,20 +124,9 @@ impl Draft {
             deciding: self.rules,
             default: self.default.unwrap_or_default(),
             patterns: patterns?,
-            owner_names,
+            owners,
         })
     }
-}
-
-/// `rule 3, ^ws ip=`: the number tells rules with the same expression apart.
-fn owner_name(list: &str, number: usize, text: &str) -> Box<str> {
-    let mut name = format!("{list} {number}, ");
-    let mut chars = text.chars();
-    name.extend(chars.by_ref().take(OWNER_TEXT_CHARS_MAX));
-    if chars.next().is_some() {
-        name.push('…');
-    }
-    name.into()
 }
 
 impl Rules {
@@ -154,7 +138,7 @@ impl Rules {
             deciding: Vec::new(),
             default: DefaultRule::default(),
             patterns: Patterns::default(),
-            owner_names: Vec::new(),
+            owners: Owners::default(),
         }
     }
 }

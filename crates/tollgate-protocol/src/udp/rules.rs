@@ -5,6 +5,7 @@ use tollgate::algorithm::{Owner, average};
 use tollgate::limits::{Faults, Source};
 
 use super::codec::Verdict;
+use super::owners::Owners;
 use super::pattern::{Found, Pattern, Patterns, Searcher, Slots, Template};
 use super::reader;
 
@@ -28,8 +29,8 @@ pub struct Rules {
     /// Those of `counts`, of `rewrites`, and of `deciding`, in this order: one search finds which
     /// of them fit a key.
     pub(super) patterns: Patterns,
-    /// What the owners of averages are called, from the first on; see [`Rules::owner_name`].
-    pub(super) owner_names: Vec<Box<str>>,
+    /// The owners of averages.
+    pub(super) owners: Owners,
 }
 
 /// Counts uses under a key of its own.
@@ -108,11 +109,7 @@ impl Rules {
     /// What the owner of averages is called that a rule of this file stands for: its list, its place
     /// there, and its expression. The averages of `default` have [`Owner::CARRIED`].
     pub(super) fn owner_name(&self, owner: Owner) -> Option<&str> {
-        if owner == Owner::CARRIED {
-            return Some("default");
-        }
-        let place = usize::try_from(owner.number()).ok()?.checked_sub(1)?;
-        self.owner_names.get(place).map(|name| &**name)
+        self.owners.name(owner)
     }
 }
 

@@ -234,7 +234,26 @@ rules:
 ";
     let rules = Rules::parse(&Source { name: "rules.yaml", text }, &Limits::new()).unwrap();
     let long = format!("rule 3, {}…", "x".repeat(64));
-    let names: Vec<_> = (0..5).map(|owner| rules.owner_name(Owner::new(owner))).collect();
-    let known = ["default", "rule 2, ^a", &long, "count 1, ^c"].map(Some);
-    assert_eq!(names, [&known[..], &[None]].concat());
+    let names = |rules: &Rules| -> Vec<_> {
+        let name = |number| Some((number, rules.owner_name(Owner::new(number))?.to_owned()));
+        (0..1 << 16).filter_map(name).collect()
+    };
+    let mut called: Vec<_> = names(&rules).into_iter().map(|(_, name)| name).collect();
+    called.sort();
+    assert_eq!(called, ["count 1, ^c", "default", "rule 2, ^a", &long]);
+    // Their numbers do not depend on what else is in the file.
+    let text = "rules: [{match: ^b, limit: 1, period: 1}, {match: ^a, limit: 2, period: 1}]";
+    let other = Rules::parse(&Source { name: "rules.yaml", text }, &Limits::new()).unwrap();
+    let number = |rules: &Rules, name: &str| {
+        names(rules).into_iter().find(|(_, it)| it == name).map(|(number, _)| number)
+    };
+    assert_eq!(number(&rules, "rule 2, ^a"), number(&other, "rule 2, ^a"));
+}
+
+#[test]
+fn rules_with_the_same_expression_have_owners_of_their_own() {
+    let text = "rules: [{match: ^a, limit: 1, period: 1}, {match: ^a, limit: 2, period: 1}]";
+    let rules = Rules::parse(&Source { name: "rules.yaml", text }, &Limits::new()).unwrap();
+    let known = (0..1 << 16).filter(|&number| rules.owner_name(Owner::new(number)).is_some());
+    assert_eq!(known.count(), 3);
 }

@@ -3,5 +3,6 @@
 
 mod bucket;
 mod resp;
+mod resp_pipelines;
 mod throttr;
 mod transcript;

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tollgate::limits::{Limits, Source};
 use tollgate::{Limiter, Moment, Nanos};
-use tollgate_protocol::resp::{
-    Door, Gatekeeper, Pass, QUEUE_BYTES_MAX, REQUEST_BYTES_MAX, Session,
-};
+use tollgate_protocol::resp::{Door, Gatekeeper, Pass, REQUEST_BYTES_MAX, Session};
 use tollgate_protocol::{Counts, Flow, StreamDoor as _};
 
 use crate::transcript::{Connection, blocks, run, unescape};
@@ -24,11 +22,11 @@ fn limiter(text: &str) -> Arc<Limiter> {
     Arc::new(Limiter::with_memory(limits, 1 << 20).unwrap())
 }
 
-fn door() -> Door {
+pub(crate) fn door() -> Door {
     Door::new(limiter(LIMITS))
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }
 
@@ -435,50 +433,4 @@ fn every_command_says_what_it_is() {
     let listed = connection.send(b"COMMAND\n");
     assert_eq!(count[1..], listed[1..count.len()], "as many as are listed");
     connection.wait(Nanos::from_secs(1));
-}
-
-#[test]
-fn a_pipeline_cut_anywhere_is_done_once_and_in_order() {
-    let pipeline = b"*1\r\n$5\r\nMULTI\r\n*3\r\n$8\r\nTHROTTLE\r\n$7\r\nPerUser\r\n$3\r\nada\r\n\
-        THROTTLE PerUser ada 1\r\nECHO a\r\nEXEC\r\nECHO b\r\n";
-    let expected = "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n\
-        *3\r\n*5\r\n:0\r\n:3\r\n:2\r\n:-1\r\n:20\r\n*5\r\n:0\r\n:3\r\n:1\r\n:-1\r\n:40\r\n\
-        $1\r\na\r\n$1\r\nb\r\n";
-    for cut in 0..pipeline.len() {
-        let door = door();
-        let mut connection = Connection::new(&door);
-        let (head, tail) = pipeline.split_at(cut);
-        let got = [connection.send(head), connection.send(tail)].concat();
-        assert_eq!(text(&got), text(expected.as_bytes()), "cut at {cut}");
-        let counts = Counts { requests: 6, allowed: 2, ..Counts::default() };
-        assert_eq!(connection.counts, counts, "cut at {cut}");
-    }
-}
-
-#[test]
-fn a_pipeline_that_is_too_long_spends_nothing() {
-    let door = door();
-    let mut connection = Connection::new(&door);
-    connection.send(b"MULTI\nTHROTTLE PerUser ada\n");
-    let padded = format!("ECHO {}\n", "x".repeat(60 << 10));
-    let mut refused = 0;
-    for _ in 0..=QUEUE_BYTES_MAX / padded.len() {
-        let got = text(&connection.send(padded.as_bytes()));
-        refused += usize::from(got.contains("the queue of MULTI is full"));
-    }
-    assert_eq!(refused, 1);
-    assert!(text(&connection.send(b"EXEC\n")).starts_with("-EXECABORT"));
-    let got = connection.send(b"THROTTLE PerUser ada 0\n");
-    assert_eq!(text(&got), text(b"*5\r\n:0\r\n:3\r\n:3\r\n:-1\r\n:0\r\n"), "nothing was spent");
-}
-
-#[test]
-fn long_replies_of_a_pipeline_are_written_in_parts() {
-    let door = door();
-    let one = Connection::new(&door).send(b"COMMAND DOCS\n");
-    let mut connection = Connection::new(&door);
-    let requests = [&b"MULTI\n"[..], &b"COMMAND DOCS\n".repeat(300), b"EXEC\nPING\n"].concat();
-    let begin = [&b"+OK\r\n"[..], &b"+QUEUED\r\n".repeat(300), b"*300\r\n"].concat();
-    let got = connection.send(&requests);
-    assert!(got == [begin, one.repeat(300), b"+PONG\r\n".to_vec()].concat());
 }

@@ -10,7 +10,7 @@ use tollgate::Moment;
 use tollgate::algorithm::Algorithm as _;
 use tollgate::algorithm::book::{self, Action, Book, BucketCell, Gcra};
 use tollgate::algorithm::gcra::{Outcome, Verdict};
-use tollgate::store::{Fingerprint, MemoryStore, Question, Seal, Secret, Store as _};
+use tollgate::store::{Fingerprint, MemoryStore, Seal, Secret, Store as _};
 
 use crate::node::Heard;
 
@@ -36,6 +36,10 @@ pub(super) struct Denials {
 
 /// How many parts of all buckets are told apart where something was forgotten.
 const PARTS: usize = 1024;
+
+#[cfg(test)]
+#[path = "denials_tests.rs"]
+mod tests;
 
 impl Denials {
     pub(super) fn new() -> io::Result<Self> {
@@ -106,14 +110,7 @@ impl Denials {
             return None;
         }
         let ask = book::Ask { action: Action::CheckOnly, ..*ask };
-        let cells = self.cells.load();
-        let outcome = if ask.rule.carried().is_some() {
-            cells.look(bucket, |book, cell| known(book, cell?, &ask, now))?
-        } else {
-            let mut outcome = [Outcome::default()];
-            cells.decide(&[Question { bucket, ask, joined: false }], &mut outcome, now);
-            outcome[0]
-        };
+        let outcome = self.cells.load().look(bucket, |book, cell| known(book, cell?, &ask, now))?;
         (outcome.verdict == Verdict::Deny).then_some(outcome)
     }
 
@@ -125,7 +122,7 @@ impl Denials {
             return;
         }
         let cells = self.cells.load();
-        cells.learn(bucket, Some(cell), now);
+        cells.learn_newest(bucket, cell, now);
         // It may have been this one, just before it was remembered.
         if self.forgotten(bucket) != forgotten {
             cells.learn(bucket, None, now);
@@ -158,8 +155,10 @@ impl Denials {
     }
 }
 
-/// The answer to an ask that brings its rule along, if the bucket is under that rule. Under another
-/// tokens come back at another rate, until Redis has heard of this one.
+/// The answer of a bucket that is known. If the ask brings its rule along, there is one only if the
+/// bucket is under that rule: under another tokens come back at another rate, until Redis has heard of this
+/// one.
 fn known(book: &Book, cell: BucketCell, ask: &book::Ask, now: Moment) -> Option<Outcome> {
-    (cell.rule() == ask.rule).then(|| Gcra::decide(book, Some(cell), ask, now).0)
+    let is_known = ask.rule.carried().is_none() || cell.rule() == ask.rule;
+    is_known.then(|| Gcra::decide(book, Some(cell), ask, now).0)
 }

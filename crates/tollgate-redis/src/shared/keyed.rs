@@ -125,10 +125,13 @@ impl KeyedBuckets {
             match answer {
                 Ok(answered) => {
                     add(&tally.decided, 1);
-                    match A::learned(&question.ask, &answered, now) {
-                        Learned::Is(cell) => local.learn(question.bucket, Some(cell), now),
-                        Learned::Gone => local.learn(question.bucket, None, now),
-                        Learned::Nothing => {}
+                    let learned = match A::learned(&question.ask, &answered, now) {
+                        Learned::Is(cell) => Some(Some(cell)),
+                        Learned::Gone => Some(None),
+                        Learned::Nothing => None,
+                    };
+                    if let Some(cell) = learned {
+                        local.learn(question.bucket, cell, now);
                     }
                     *outcome = answered;
                 }

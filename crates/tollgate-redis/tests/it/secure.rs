@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tollgate::algorithm::book::Action;
 use tollgate::algorithm::gcra;
 use tollgate::{Moment, Nanos};
-use tollgate_redis::{Address, Ask, Failure, Heard, Link, Rule, Tls, Visit};
+use tollgate_redis::{Address, Ask, Failure, Heard, Link, PemFile, Rule, Tls, Visit};
 
 use crate::servers::{Blocking, GENEROUS, Single, directory, free_port, until};
 
@@ -40,6 +40,11 @@ impl Files {
 
     fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
+    }
+
+    fn pem(&self, name: &str) -> PemFile {
+        let path = self.path(name);
+        PemFile { text: std::fs::read(&path).unwrap(), path }
     }
 }
 
@@ -80,8 +85,8 @@ fn tls_needs_the_authority_and_the_certificate_that_the_server_asks_for() {
     let url = format!("rediss://localhost:{port}");
     let open =
         |tls: Tls| Blocking::with(|| Link::open(&url.parse::<Address>().unwrap(), &tls).unwrap());
-    let authority = Some(files.path("ca.pem"));
-    let client = Some((files.path("client.pem"), files.path("client.key")));
+    let authority = Some(files.pem("ca.pem"));
+    let client = Some((files.pem("client.pem"), files.pem("client.key")));
     let link = open(Tls { authority: authority.clone(), client });
     assert_eq!(ask(&link), Ok(()));
     let failure = ask(&open(Tls { authority, client: None })).unwrap_err();

@@ -56,8 +56,12 @@ fn is_of_kubernetes(name: &str, text: &str) -> bool {
             .any(|(at, word)| name.get(at + word.len()..).is_some_and(is_port))
 }
 
-/// Sets the number of workers as the container of Throttr is told it.
+/// Sets the number of workers as the container of Throttr is told it. A variable that is empty, as Compose
+/// makes one for `${THREADS:-}`, says nothing.
 pub(crate) fn set_threads(settings: &mut Settings, text: &str) -> Result<(), Error> {
+    if text.trim().is_empty() {
+        return Ok(());
+    }
     let Some(workers) = Setting::named("workers") else { return Ok(()) };
     workers.set(settings, text).map_err(|source| Error::Setting {
         name: THREADS.to_owned(),
@@ -92,6 +96,8 @@ mod tests {
     fn the_threads_of_throttrs_container_are_workers() {
         let mut settings = Settings::default();
         set_threads(&mut settings, "4").unwrap();
+        assert_eq!(settings.workers.map(usize::from), Some(4));
+        set_threads(&mut settings, "").unwrap();
         assert_eq!(settings.workers.map(usize::from), Some(4));
         let refused = set_threads(&mut settings, "many").unwrap_err().with_causes();
         assert!(refused.contains("THREADS is `many`: expected a whole number"), "{refused}");

@@ -97,7 +97,7 @@ impl From<ReadError> for Error {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::NotText(faults) => Self::Faults { faults, is_old: false },
-            error @ ReadError::Io { .. } => Self::Read(error),
+            error => Self::Read(error),
         }
     }
 }

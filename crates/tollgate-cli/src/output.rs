@@ -5,7 +5,10 @@ use std::fmt;
 use std::io::{self, BufWriter, Stdout, Write};
 use std::process::ExitCode;
 
+use tollgate_server::{log_error, write_shown};
+
 use crate::error::{Error, Exit};
+use crate::serve;
 
 /// How much is written at once.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -94,8 +97,8 @@ fn without_controls(words: &str) -> String {
     for c in words.chars() {
         match c {
             '\n' | '\t' => shown.push(c),
-            c if c.is_control() => shown.extend(c.escape_default()),
-            c => shown.push(c),
+            // A text takes whatever is written to it.
+            c => drop(write_shown(&mut shown, c)),
         }
     }
     shown
@@ -123,6 +126,11 @@ pub(crate) fn is_for_programs() -> bool {
 
 /// Prints the help that was asked for, or what is wrong with the arguments.
 pub(crate) fn print_usage(usage: &clap::Error) -> ExitCode {
+    if usage.use_stderr() && serve::is_json_log_asked_for() == Some(true) {
+        let _log = serve::start_json_log();
+        log_error(usage.render().to_string().trim());
+        return Exit::Mistake.into();
+    }
     if usage.use_stderr() && is_for_programs() {
         let words = usage.render().to_string();
         let error = words.trim().strip_prefix("error: ").unwrap_or(words.trim());
@@ -139,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_is_said_moves_no_cursor() {
-        let said = without_controls("no \u{1b}[2J`a\\d`\r\u{9b}1m\n\tädä\n");
-        assert_eq!(said, "no \\u{1b}[2J`a\\d`\\r\\u{9b}1m\n\tädä\n");
+        let said = without_controls("no \u{1b}[2J`a\\d`\r\u{9b}1m\u{2029}\u{2067}\n\tädä\n");
+        assert_eq!(said, "no \\u{1b}[2J`a\\d`\\r\\u{9b}1m\\u{2029}\\u{2067}\n\tädä\n");
     }
 }

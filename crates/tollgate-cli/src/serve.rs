@@ -1,11 +1,14 @@
 //! `tollgate serve` and `tollgate config`: the server, and its settings.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, FromArgMatches};
-use tollgate_server::settings::{DEFAULT_FILE, SETTINGS, SecretText, Setting, Settings};
-use tollgate_server::{Text, log_error, log_panics, run, start_log};
+use tollgate_server::settings::{
+    DEFAULT_FILE, Level, LogSettings, SETTINGS, SecretText, Setting, Settings,
+};
+use tollgate_server::{LogGuard, Text, log_error, log_panics, run, start_log};
 
 use crate::banner;
 use crate::environment;
@@ -83,24 +86,19 @@ impl FromArgMatches for Serve {
 }
 
 impl Serve {
-    /// The settings: built in, then the file, then the environment, then the arguments.
-    pub(crate) fn settings(&self) -> Result<Settings, Error> {
+    /// Applies what is set to what is built in: the file, then the environment, then the arguments.
+    fn apply(&self, settings: &mut Settings) -> Result<(), Error> {
         let variables = environment::read();
         environment::refuse_unknown(&variables, &crate::args::variables())?;
-        let mut settings = Settings::default();
-        // First, so that whatever is said in our own words wins.
-        if let Some(threads) = variables.get(environment::THREADS) {
-            environment::set_threads(&mut settings, threads)?;
-        }
-        if let Some(path) = self.file() {
-            let text = Text::read_regular("settings", &path)?;
+        let path = self.file.as_deref().unwrap_or(Path::new(FILE));
+        if let Some(text) = Text::read_in_time("settings", path, self.file.is_some())? {
             let folder = path.parent().unwrap_or(Path::new(""));
             settings
                 .apply_file(&text.source(), folder)
                 .map_err(|faults| Error::Faults { faults, is_old: false })?;
         }
         for Given { setting, text, is_variable } in &self.given {
-            setting.set(&mut settings, text).map_err(|source| {
+            setting.set(settings, text).map_err(|source| {
                 let name = if *is_variable {
                     setting.variable.to_owned()
                 } else {
@@ -110,18 +108,25 @@ impl Serve {
             })?;
         }
         settings.http.tokens_text.clone_from(&self.tokens);
-        Ok(settings)
-    }
-
-    fn file(&self) -> Option<PathBuf> {
-        let usual = || Some(PathBuf::from(FILE)).filter(|path| path.exists());
-        self.file.clone().or_else(usual)
+        // Last, and only where nothing is said in our own words.
+        if let (Some(threads), None) = (variables.get(environment::THREADS), settings.workers) {
+            environment::set_threads(settings, threads)?;
+        }
+        Ok(())
     }
 }
 
 /// Serves until told to stop.
 pub(crate) fn serve(serve: &Serve) -> Result<Exit, Error> {
-    let settings = serve.settings()?;
+    let mut settings = Settings::default();
+    if let Err(error) = serve.apply(&mut settings) {
+        if !is_json_log_asked_for().unwrap_or(settings.log.json) {
+            return Err(error);
+        }
+        let _log = start_json_log();
+        log_error(error.with_causes());
+        return Ok(error.exit());
+    }
     let _log = start_log(settings.log);
     if settings.log.json {
         log_panics();
@@ -139,9 +144,53 @@ pub(crate) fn serve(serve: &Serve) -> Result<Exit, Error> {
     }
 }
 
+/// Whether a server was to be started that logs JSON and nothing else, by its arguments or the
+/// environment. The arguments may be wrong elsewhere.
+///
+/// None if neither says how the log is written.
+pub(crate) fn is_json_log_asked_for() -> Option<bool> {
+    let arguments: Vec<_> = std::env::args_os().skip(1).map(OsString::into_string).collect();
+    let arguments: Vec<&str> = arguments.iter().map(|it| it.as_deref().unwrap_or("")).collect();
+    let variable = environment::read().remove("TOLLGATE_LOG_FORMAT");
+    is_json_log_asked_by(&arguments, variable.as_deref())
+}
+
+fn is_json_log_asked_by(arguments: &[&str], variable: Option<&str>) -> Option<bool> {
+    const FLAG: &str = "--log-format";
+    if arguments.first() != Some(&"serve") {
+        return None;
+    }
+    let separate =
+        arguments.windows(2).filter(|pair| pair[0] == FLAG).map(|pair| pair[1]).next_back();
+    let joined =
+        arguments.iter().filter_map(|it| it.strip_prefix(FLAG)?.strip_prefix('=')).next_back();
+    separate.or(joined).or(variable).map(|format| format == "json")
+}
+
+/// A log of JSON, before there are settings.
+pub(crate) fn start_json_log() -> LogGuard {
+    start_log(LogSettings { json: true, level: Level::Error })
+}
+
 /// Prints the settings file that says what is built in.
 pub(crate) fn config() -> Result<Exit, Error> {
     let mut output = Output::new();
     output.text(DEFAULT_FILE)?;
     output.finish().map(|()| Exit::Allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_says_before_the_environment_how_the_log_is_written() {
+        let asked = is_json_log_asked_by;
+        assert_eq!(asked(&["serve", "--log-format", "json", "--nonsense"], None), Some(true));
+        assert_eq!(asked(&["serve", "--nonsense", "--log-format=json"], Some("text")), Some(true));
+        assert_eq!(asked(&["serve", "--log-format", "text"], Some("json")), Some(false));
+        assert_eq!(asked(&["serve", "--nonsense"], Some("json")), Some(true));
+        assert_eq!(asked(&["serve"], None), None);
+        assert_eq!(asked(&["check", "--log-format", "json"], Some("json")), None);
+    }
 }

@@ -92,13 +92,15 @@ fn print_memory(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     holders.sort_by_key(|(_, it)| Reverse((it.under_pressure, it.keys)));
     let row = |(store, it): &(&String, &LimitMemory)| {
         let counts = [it.keys, it.share].map(|count| count.to_string());
-        let lost = [it.evicted, it.tokens_forgiven, it.turned_away].map(|count| count.to_string());
+        let lost = [it.evicted, it.tokens_forgiven, it.turned_away, it.share_full];
+        let lost = lost.map(|count| count.to_string());
         [shown(&it.limit), shown(store)].into_iter().chain(counts).chain(lost).collect()
     };
     let rows: Vec<Vec<String>> = holders.iter().take(HOLDERS_SHOWN).map(row).collect();
     if !rows.is_empty() {
         output.line("")?;
-        let head = ["memory of", "store", "keys", "share", "evicted", "forgiven", "turned away"];
+        let head = "memory of,store,keys,share,evicted,forgiven,turned away,share full";
+        let head: Vec<&str> = head.split(',').collect();
         table(&head, rows, output)?;
     }
     let Some(sentence) = &stats.pressure else { return Ok(()) };

@@ -12,7 +12,7 @@ use tollgate::limits::{FILE_BYTES_MAX, Faults, NamedLimit, Origin, Source};
 use tollgate_protocol::{bucket, udp};
 use tollgate_redis::TooSlow;
 
-use crate::reading::{Place, read_file};
+use crate::reading::{FileThread, Place, READ_TIME_MAX, Unread, read_file};
 use crate::settings::Settings;
 
 /// The limits for a first try, and the page that explains limits files.
@@ -37,6 +37,8 @@ pub enum ReadError {
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
     NotText(Faults),
+    #[error(transparent)]
+    Unread(#[from] Unread),
 }
 
 impl Text {
@@ -56,6 +58,34 @@ impl Text {
     pub fn read_regular(what: &'static str, path: &Path) -> Result<Self, ReadError> {
         let failed = |source| ReadError::Io { what, path: path.to_owned(), source };
         Self::new(path, read_file(path, BYTES_READ_MAX).map_err(failed)?)
+    }
+
+    /// The same on a thread of its own, before the process can be asked to end: a disk that does not answer
+    /// in time is an error. None if there is no such file and there need not be one.
+    pub fn read_in_time(
+        what: &'static str,
+        path: &Path,
+        must_exist: bool,
+    ) -> Result<Option<Self>, ReadError> {
+        let path = path.to_owned();
+        let failed = |source| ReadError::Io { what, path: path.clone(), source };
+        let thread = FileThread::start(READ_TIME_MAX).map_err(failed)?;
+        Self::read_on(&thread, what, path, must_exist)
+    }
+
+    pub(crate) fn read_on(
+        thread: &FileThread,
+        what: &'static str,
+        path: PathBuf,
+        must_exist: bool,
+    ) -> Result<Option<Self>, ReadError> {
+        thread.run(move |place| {
+            place.is(&path);
+            if !must_exist && !path.exists() {
+                return Ok(None);
+            }
+            Self::read_regular(what, &path).map(Some)
+        })?
     }
 
     fn new(path: &Path, bytes: Vec<u8>) -> Result<Self, ReadError> {
@@ -106,6 +136,15 @@ pub(crate) struct Files {
     is_shared: bool,
 }
 
+/// What was in the files, which is still to be parsed.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    limits: Option<Text>,
+    overrides: Option<Text>,
+    buckets: Option<Text>,
+    rules: Option<Text>,
+}
+
 /// What the files say, all of it good.
 #[derive(Debug)]
 pub(crate) struct Loaded {
@@ -119,7 +158,7 @@ impl From<ReadError> for LoadError {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::NotText(faults) => Self::Faults(faults),
-            error @ ReadError::Io { .. } => Self::Read(error),
+            error => Self::Read(error),
         }
     }
 }
@@ -156,11 +195,12 @@ pub enum LoadError {
 }
 
 /// What the files look like from outside. Whoever changes one changes this.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp(Vec<Option<FileStamp>>);
 
-/// Device, inode, size, and when it was written: seconds and nanoseconds.
-type FileStamp = (u64, u64, u64, i64, i64);
+/// Device, inode, size, when it was written, and when anything about it was changed, which nobody can set:
+/// seconds and nanoseconds.
+type FileStamp = (u64, u64, u64, [i64; 4]);
 
 impl Files {
     pub(crate) fn new(settings: &Settings) -> Self {
@@ -178,9 +218,8 @@ impl Files {
         self.paths().next().is_none()
     }
 
-    /// What they say now. Refuses all of them if anything is wrong with one. It is said at `place`
-    /// which of them is looked at.
-    pub(crate) fn load(&self, place: &Place) -> Result<Loaded, LoadError> {
+    /// Reads all of them. It is said at `place` which of them is looked at.
+    pub(crate) fn read(&self, place: &Place) -> Result<Texts, ReadError> {
         let read = |what, path: &Option<PathBuf>| {
             let read = |path: &PathBuf| {
                 place.is(path);
@@ -188,10 +227,17 @@ impl Files {
             };
             path.as_ref().map(read).transpose()
         };
-        let (limits, overrides) =
-            (read("limits", &self.limits)?, read("overrides", &self.overrides)?);
-        let (buckets, rules) = (read("buckets", &self.buckets)?, read("rules", &self.rules)?);
+        Ok(Texts {
+            limits: read("limits", &self.limits)?,
+            overrides: read("overrides", &self.overrides)?,
+            buckets: read("buckets", &self.buckets)?,
+            rules: read("rules", &self.rules)?,
+        })
+    }
 
+    /// What their texts say. Refuses all of them if anything is wrong with one. A large file takes a while.
+    pub(crate) fn parse(&self, texts: &Texts) -> Result<Loaded, LoadError> {
+        let Texts { limits, overrides, buckets, rules } = texts;
         if let (None, Some(overrides)) = (&self.limits, &self.overrides) {
             return Err(LoadError::NoLimits { overrides: overrides.clone() });
         }
@@ -207,7 +253,7 @@ impl Files {
             None => limits,
         };
         let no_rules = Source { name: "no rules", text: "" };
-        let rules = match &rules {
+        let rules = match rules {
             Some(rules) => rules.source(),
             None if self.are_starters() => udp::STARTER,
             None => no_rules,
@@ -242,19 +288,15 @@ impl Files {
 impl Stamp {
     /// What these files look like now. It is said at `place` which of them is looked at.
     pub(crate) fn of<'a>(paths: impl Iterator<Item = &'a Path>, place: &Place) -> Self {
-        let stamp =
-            |file: Metadata| (file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec());
+        let stamp = |file: Metadata| {
+            let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
+            (file.dev(), file.ino(), file.size(), times)
+        };
         let look = |path: &Path| {
             place.is(path);
             path.metadata().ok().map(stamp)
         };
         Self(paths.map(look).collect())
-    }
-
-    /// What these files look like, and others.
-    pub(crate) fn and(mut self, others: Self) -> Self {
-        self.0.extend(others.0);
-        self
     }
 }
 

@@ -82,12 +82,39 @@ pub enum ReloadError {
     /// There have been too many rules.
     #[error(transparent)]
     Full(#[from] BookFull),
-    /// Tokens or certificates cannot be used; limits are in force as they are in their files.
-    #[error("tokens and certificates stay as they were: {}", crate::with_causes(.0))]
-    Keys(KeysError),
-    /// Neither can.
+    /// Tokens cannot be used.
+    #[error("the tokens stay as they were: {}", crate::with_causes(.0))]
+    Tokens(KeysError),
+    /// Certificates cannot be used.
+    #[error("the certificates stay as they were: {}", crate::with_causes(.0))]
+    Certificates(KeysError),
+    /// The thread that had them read has panicked.
+    #[error("reading files again has panicked: this is a bug")]
+    Panic,
+    /// Both are so.
     #[error("{}\n{}", crate::with_causes(.0.as_ref()), crate::with_causes(.1.as_ref()))]
     Both(Box<ReloadError>, Box<ReloadError>),
+}
+
+impl ReloadError {
+    /// Adds what became of other files, which took effect or not by themselves.
+    pub(crate) fn both(one: Result<(), Self>, other: Result<(), Self>) -> Result<(), Self> {
+        match (one, other) {
+            (Ok(()), result) | (result, Ok(())) => result,
+            (Err(one), Err(other)) => Err(Self::Both(Box::new(one), Box::new(other))),
+        }
+    }
+
+    /// Whether it is only that the server is to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        match self {
+            Self::Unread(why)
+            | Self::Tokens(KeysError::Unread(why))
+            | Self::Certificates(KeysError::Unread(why)) => *why == Unread::Stopped,
+            Self::Both(one, other) => one.is_stopped() && other.is_stopped(),
+            _ => false,
+        }
+    }
 }
 
 impl Stores {

@@ -31,6 +31,7 @@
 mod bell;
 mod control;
 mod counters;
+mod file_group;
 mod files;
 mod house;
 mod http;
@@ -49,8 +50,10 @@ mod readings;
 mod seen;
 mod server;
 pub mod settings;
+mod shown;
 mod state;
 pub mod stats;
+mod store_files;
 mod transport;
 mod worker;
 
@@ -68,6 +71,7 @@ pub use log::{LogGuard, log_error, log_panics, start_log};
 pub use polling::{Lookout, polling};
 pub use reading::Unread;
 pub use server::{Server, StartError};
+pub use shown::{is_unseen, write_shown};
 pub use state::StateError;
 pub use transport::{ListenError, Time, batch};
 

@@ -1,5 +1,8 @@
 //! The life of the process: signals, changed files, saving, and the end.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,15 +14,12 @@ use tokio::net::UnixStream;
 use tokio::runtime::{self, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
-use tokio::task::{JoinHandle, LocalSet, spawn_blocking, spawn_local};
+use tokio::task::{JoinHandle, JoinSet, LocalSet, spawn_blocking, spawn_local};
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
-use tollgate::Clock;
+use tollgate::{Clock, Moment};
 use tollgate_redis::Shared;
 
 use crate::control::{self, Control};
-use crate::files::Stamp;
-use crate::house::ReloadError;
-use crate::reading::Unread;
 use crate::server::{Server, StartError};
 use crate::settings::Settings;
 use crate::state::StateError;
@@ -95,8 +95,18 @@ fn run_inside(
 async fn start(settings: &Settings, signals: &mut Signals) -> Result<Option<Server>, RunError> {
     let patience = settings.drain;
     let settings = settings.clone();
-    let mut starting =
-        on_a_thread("start", move || Server::start(&settings, Arc::new(Clock::start())))?;
+    let starting = move || Server::start(&settings, Arc::new(Clock::start()));
+    start_unless_stopped(starting, patience, signals).await
+}
+
+/// Does what starts a server, and drains it again if the process is to end meanwhile. It is not waited
+/// for longer than `patience` then.
+async fn start_unless_stopped(
+    starting: impl FnOnce() -> Result<Server, StartError> + Send + 'static,
+    patience: Duration,
+    signals: &mut Signals,
+) -> Result<Option<Server>, RunError> {
+    let mut starting = on_a_thread("start", starting)?;
     tokio::select! {
         started = &mut starting => {
             return Ok(Some(started.map_err(|_| RunError::Held)??));
@@ -166,7 +176,7 @@ impl Signals {
 async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) -> bool {
     let control = settings.control.path().and_then(|path| open_control(&path));
     let mut looking = settings.watch.map(every);
-    let mut reloads = Reloads::new(&server);
+    let mut reloads = Reloads::default();
     let (stop, stopped) = watch::channel(());
     let saving = settings
         .state
@@ -175,7 +185,7 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) ->
     if let Some(shared) = server.house().stores.shared.clone() {
         spawn_local(check_store(shared));
     }
-    let housekeeping = spawn_local(keep_house(Arc::clone(&server), stop.subscribe()));
+    let mut housekeeping = keep_house(&server, &stop);
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => break,
@@ -194,7 +204,7 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) ->
     server.stop_reading();
     let ended = async {
         reloads.end().await;
-        let _ = housekeeping.await;
+        while housekeeping.join_next().await.is_some() {}
         if let Some(saving) = saving {
             let _ = saving.await;
         }
@@ -203,20 +213,17 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) ->
 }
 
 /// Reading the files again, while everything else goes on.
+#[derive(Default)]
 struct Reloads {
-    /// What they looked like when they were read last.
-    seen: Stamp,
-    /// What is being done, and what came of it.
-    task: Option<JoinHandle<Option<Stamp>>>,
+    /// What is being done, and why it failed, if it did.
+    task: Option<JoinHandle<Option<String>>>,
     /// Whether somebody asked for it meanwhile.
     is_wanted: bool,
+    /// Why the last one failed, if it did.
+    failure: Option<String>,
 }
 
 impl Reloads {
-    fn new(server: &Server) -> Self {
-        Self { seen: server.loaded_stamp().clone(), task: None, is_wanted: false }
-    }
-
     /// Reads the files again, as soon as they are not being read.
     fn reload(&mut self, server: &Arc<Server>) {
         if self.task.is_some() {
@@ -225,25 +232,18 @@ impl Reloads {
         }
         self.is_wanted = false;
         let server = Arc::clone(server);
-        self.task = Some(spawn_blocking(move || {
-            // Before they are read: what changes from here on is seen to have changed.
-            let stamp = server.stamp().ok();
-            reload(&server);
-            stamp
-        }));
+        self.task = Some(spawn_blocking(move || reload(&server, None)));
     }
 
-    /// Reads them if they have changed, unless they are being read.
+    /// Reads them if they have changed, unless they are being read. Files that could not be read are tried
+    /// again and again; as long as they fail in the same way, that is told once.
     fn look(&mut self, server: &Arc<Server>) {
         if self.task.is_some() {
             return;
         }
-        let (server, seen) = (Arc::clone(server), self.seen.clone());
+        let (server, told) = (Arc::clone(server), self.failure.clone());
         self.task = Some(spawn_blocking(move || {
-            // A disk that does not answer is told of when somebody asks for a reload.
-            let changed = server.stamp().ok().filter(|stamp| *stamp != seen)?;
-            reload(&server);
-            Some(changed)
+            if server.has_changed_files() { reload(&server, told.as_deref()) } else { told }
         }));
     }
 
@@ -253,8 +253,7 @@ impl Reloads {
         let done = task.await;
         self.task = None;
         match done {
-            Ok(Some(stamp)) => self.seen = stamp,
-            Ok(None) => {}
+            Ok(failure) => self.failure = failure,
             Err(error) => tracing::error!(%error, "reading the files again failed"),
         }
         if self.is_wanted {
@@ -300,17 +299,35 @@ async fn keep_saving(promised: Duration, server: Arc<Server>, mut stopped: watch
     }
 }
 
-/// Ends overrides when their time has come, and tells of limits that are short of memory. Overrides
-/// that were made meanwhile are looked for often enough that none ends late, also where the wall clock
-/// is set.
-async fn keep_house(server: Arc<Server>, mut stopped: watch::Receiver<()>) {
+/// Starts what is to be done about once a second, until `stop` is dropped: to look who holds what of memory,
+/// to put overrides out of force when they have ended, and to record that on the disk. Each goes on by
+/// itself, so that a disk that hangs holds up only what needs it.
+fn keep_house(server: &Arc<Server>, stop: &watch::Sender<()>) -> JoinSet<()> {
+    let jobs: [fn(&Server) -> Option<Moment>; 3] = [
+        |server| {
+            server.look_at_memory();
+            None
+        },
+        |server| server.end_overrides(server.time().wall()),
+        |server| server.expire_overrides(server.time().wall()),
+    ];
+    let mut housekeeping = JoinSet::new();
+    for job in jobs {
+        housekeeping.spawn_local(regularly(Arc::clone(server), job, stop.subscribe()));
+    }
+    housekeeping
+}
+
+/// Does a job when it said that it is to be done next, and often enough that nothing is done late that was
+/// made meanwhile, also where the wall clock is set.
+async fn regularly(
+    server: Arc<Server>,
+    job: fn(&Server) -> Option<Moment>,
+    mut stopped: watch::Receiver<()>,
+) {
     loop {
         let task_server = Arc::clone(&server);
-        let done = spawn_blocking(move || {
-            task_server.look_at_memory();
-            task_server.expire_overrides(task_server.time().wall())
-        });
-        let next = done.await.ok().flatten();
+        let next = spawn_blocking(move || job(&task_server)).await.ok().flatten();
         let wait = next.map_or(HOUSEKEEPING_PERIOD, |next| next.since(server.time().wall()).into());
         tokio::select! {
             () = tokio::time::sleep(wait.min(HOUSEKEEPING_PERIOD)) => {}
@@ -364,21 +381,26 @@ fn open_control(path: &Path) -> Option<Control> {
     }
 }
 
-fn reload(server: &Server) {
+/// Reads the files again, and returns why that failed, if it did. What was `told` already is not told again.
+fn reload(server: &Server, told: Option<&str>) -> Option<String> {
     let reloading = NotifyState::monotonic_usec_now().ok();
     tell_supervisor(
         &[Some(NotifyState::Reloading), reloading].into_iter().flatten().collect::<Vec<_>>(),
     );
-    match server.reload() {
-        Ok(()) => tracing::info!("the files were read again and are in force"),
-        // Nobody needs them any more.
-        Err(ReloadError::Unread(Unread::Stopped)) => {}
-        Err(error) => {
-            let error = crate::with_causes(&error);
-            tracing::error!("files were refused, and the old ones stay in force:\n{error}");
+    let failure = match server.reload() {
+        Ok(()) => {
+            tracing::info!("the files were read again and are in force");
+            None
         }
+        // Nobody needs them any more.
+        Err(error) if error.is_stopped() => None,
+        Err(error) => Some(crate::with_causes(&error)),
+    };
+    if let Some(failure) = failure.as_ref().filter(|failure| told != Some(failure.as_str())) {
+        tracing::error!("files were refused, and the old ones stay in force:\n{failure}");
     }
     tell_supervisor(&[NotifyState::Ready]);
+    failure
 }
 
 fn save_now(server: &Server) {
@@ -399,100 +421,5 @@ fn log_stats(server: &Server) {
 fn tell_supervisor(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(false, state) {
         tracing::debug!(%error, "cannot notify the service manager");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc::sync_channel;
-
-    use nix::sys::signal::{Signal, raise};
-    use tollgate::{Moment, Nanos};
-
-    use super::*;
-    use crate::overrides::{NewOverride, Who};
-    use crate::settings::ControlSetting;
-
-    fn settings() -> Settings {
-        let mut settings = Settings::default();
-        settings.udp.listen = Some("127.0.0.1:0".parse().unwrap());
-        settings.http.listen = None;
-        settings.bucket.stream.listen = None;
-        settings.throttr.stream.listen = None;
-        settings.resp.listen = None;
-        settings.memory = 16 << 20;
-        settings.control = ControlSetting::Off;
-        settings
-    }
-
-    #[test]
-    fn a_stop_and_a_change_of_overrides_do_not_wait_for_a_disk_that_hangs() {
-        let settings = settings();
-        let server = Arc::new(Server::start(&settings, Arc::new(Clock::start())).unwrap());
-        let (begun, has_begun) = sync_channel::<()>(0);
-        let (go_on, wait) = sync_channel::<()>(0);
-        let hanging_server = Arc::clone(&server);
-        let hanging = thread::spawn(move || {
-            hanging_server.office().file_thread.run(move |_| {
-                begun.send(()).unwrap();
-                let _ = wait.recv();
-            })
-        });
-        has_begun.recv().unwrap();
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let is_over = LocalSet::new().block_on(&runtime, async {
-            let signals = Signals::new().unwrap();
-            let living = spawn_local({
-                let (settings, server) = (settings.clone(), Arc::clone(&server));
-                async move { live(&settings, server, signals).await }
-            });
-            raise(Signal::SIGHUP).unwrap();
-            let task_server = Arc::clone(&server);
-            let put = spawn_blocking(move || put(&task_server, None));
-            put.await.unwrap();
-            raise(Signal::SIGTERM).unwrap();
-            living.await.unwrap()
-        });
-        assert!(is_over, "all that used the server has ended");
-        assert_eq!(hanging.join().unwrap(), Err(Unread::Stopped));
-        assert!(Arc::into_inner(server).unwrap().drain(settings.drain).unwrap());
-        drop(go_on);
-    }
-
-    fn put(server: &Server, until: Option<Moment>) {
-        let new = NewOverride {
-            limit: "LoginsPerUser".into(),
-            id: "ada".into(),
-            burst: 100,
-            count: 100,
-            period: Nanos::from_secs(1),
-            why: "a test".into(),
-            until,
-            may_lower: true,
-        };
-        server.put_override(new, Who { by: "ops", from: None }, false).unwrap();
-    }
-
-    #[test]
-    fn an_override_ends_without_being_asked() {
-        let settings = settings();
-        let server = Arc::new(Server::start(&settings, Arc::new(Clock::start())).unwrap());
-        let until = server.time().wall().after(Nanos::from_secs(1));
-        put(&server, Some(until));
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let ended = LocalSet::new().block_on(&runtime, async {
-            let (stop, stopped) = watch::channel(());
-            let housekeeping = spawn_local(keep_house(Arc::clone(&server), stopped));
-            while server.override_of("LoginsPerUser", "ada").is_some() {
-                tokio::task::yield_now().await;
-            }
-            let ended = server.time().wall();
-            drop(stop);
-            housekeeping.await.unwrap();
-            ended
-        });
-        assert!(ended >= until, "not before its time");
-        let record = server.audit(1).unwrap().pop().unwrap();
-        assert!(record.at.0 >= until, "{record:?}");
     }
 }

@@ -13,6 +13,7 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
 use crate::settings::{Level, LogSettings};
+use crate::shown::write_shown;
 
 /// How many lines may wait to be written.
 const LINES_MAX: usize = 1 << 14;
@@ -53,7 +54,7 @@ pub fn log_error(error: impl Display) {
     tracing::error!("{error}");
 }
 
-/// Writes a field so that nothing in it can begin a line or move a cursor: ids are any text, and many
+/// Writes a field so that nothing in it can begin a line, move a cursor or turn text around: ids are any text, and many
 /// are chosen by clients. Only a message may have several lines, such as the faults of a file, and
 /// those that follow the first are indented.
 fn write_field(to: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> std::fmt::Result {
@@ -64,8 +65,7 @@ fn write_field(to: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> std::fm
     for c in format!("{value:?}").chars() {
         match c {
             '\n' if is_message => to.write_str("\n    ")?,
-            c if c.is_control() => write!(to, "{}", c.escape_default())?,
-            c => to.write_char(c)?,
+            c => write_shown(to, c)?,
         }
     }
     Ok(())
@@ -112,7 +112,7 @@ mod tests {
             .with_ansi(false)
             .without_time()
             .fmt_fields(debug_fn(write_field).delimited(" "));
-        let id = "ada\n2026-12-01 ERROR all is lost\u{1b}[2J\r\u{9b}1m";
+        let id = "ada\n2026-12-01 ERROR all is lost\u{1b}[2J\r\u{9b}1m\u{2028}\u{202e}";
         tracing::subscriber::with_default(log.finish(), || {
             tracing::warn!(%id, at = 7, "it does not apply");
             tracing::error!("files were refused:\n{id}");
@@ -121,9 +121,9 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
         assert!(lines[0].contains(r"it does not apply id=ada\n2026-12-01"), "{text}");
-        assert!(lines[0].ends_with(r"\u{1b}[2J\r\u{9b}1m at=7"), "{text}");
+        assert!(lines[0].ends_with(r"\u{1b}[2J\r\u{9b}1m\u{2028}\u{202e} at=7"), "{text}");
         assert!(lines[3].starts_with("    2026-12-01 ERROR"), "{text}");
-        let is_raw = |c: char| c.is_control() && c != '\n';
+        let is_raw = |c: char| crate::is_unseen(c) && c != '\n';
         assert!(!text.chars().any(is_raw), "{text:?}");
     }
 }

@@ -1,9 +1,13 @@
 //! What is known of a running server, and what can be done to it besides asking.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,16 +15,17 @@ use tokio::sync::watch;
 use tollgate::{Moment, Nanos};
 
 use crate::counters::Counters;
-use crate::files::Stamp;
+use crate::file_group::FileGroups;
+use crate::files::{LoadError, Stamp};
 use crate::house::{House, ReloadError};
-use crate::http::Keys;
+use crate::http::{Keys, KeysError};
 use crate::metrics::Metrics;
 use crate::pressure::{Memory, Pressure};
-use crate::reading::{FileThread, Place, Unread};
+use crate::reading::Place;
 use crate::stats::Tries;
 use crate::transport::{Street, Time};
 
-/// By less than this a wall clock goes wrong by itself: nobody has set it.
+/// A wall clock that is off by less than this has drifted by itself. By more, somebody has set it.
 pub(crate) const WALL_STEP_MIN: Nanos = Nanos::from_secs(1);
 
 /// The one place that reloads and counts, for whoever asks: a signal, a timer, a door.
@@ -35,7 +40,7 @@ pub(crate) struct Office {
     /// Where what was spent is saved.
     pub(crate) state: Option<PathBuf>,
     drain: watch::Receiver<bool>,
-    pub(crate) file_thread: FileThread,
+    pub(crate) file_groups: FileGroups,
     reloading: Mutex<()>,
     pub(crate) reloads: Counted,
     pub(crate) saves: Counted,
@@ -74,7 +79,7 @@ impl Office {
         listening: Vec<Listening>,
         keys: Arc<Keys>,
         state: Option<PathBuf>,
-        file_thread: FileThread,
+        file_groups: FileGroups,
     ) -> Self {
         let Street { time, drain, patience, .. } = street;
         Self {
@@ -86,7 +91,7 @@ impl Office {
             keys,
             state,
             drain,
-            file_thread,
+            file_groups,
             reloading: Mutex::default(),
             reloads: Counted::default(),
             saves: Counted::default(),
@@ -116,20 +121,69 @@ impl Office {
         self.reloads.count(self.read_and_apply())
     }
 
+    /// Each group of files is waited for by a thread of its own, so that a disk that hangs keeps only the
+    /// files on it from taking effect.
     fn read_and_apply(&self) -> Result<(), ReloadError> {
-        let (house, keys) = (Arc::clone(&self.house), Arc::clone(&self.keys));
+        thread::scope(|scope| {
+            let tokens = scope.spawn(|| self.reload_tokens());
+            let certificates = scope.spawn(|| self.reload_certificates());
+            let limits = self.reload_limits();
+            let [tokens, certificates] = [tokens, certificates]
+                .map(|done| done.join().unwrap_or_else(|_| Err(ReloadError::Panic)));
+            ReloadError::both(ReloadError::both(limits, tokens), certificates)
+        })
+    }
+
+    fn reload_limits(&self) -> Result<(), ReloadError> {
         // Before anything is locked: whoever changes an override does not wait for a disk.
-        let read = move |place: &Place| (house.files().load(place), keys.read(place));
-        let (loaded, keys) = self.file_thread.run(read)?;
-        // Whatever is wrong with one leaves the other as it would be.
-        let limits = loaded.map_err(ReloadError::from);
-        let limits = limits.and_then(|loaded| self.house.reload(loaded, &*self.time));
-        let keys = self.keys.apply(keys).map_err(ReloadError::Keys);
-        match (limits, keys) {
-            (Ok(()), keys) => keys,
-            (limits, Ok(())) => limits,
-            (Err(limits), Err(keys)) => Err(ReloadError::Both(Box::new(limits), Box::new(keys))),
-        }
+        let read = Arc::clone(&self.house);
+        let texts = self
+            .file_groups
+            .limits
+            .read(self.look_at_limits(), move |place| read.files().read(place))?;
+        let loaded = self.house.files().parse(&texts.map_err(LoadError::from)?)?;
+        self.house.reload(loaded, &*self.time)
+    }
+
+    fn reload_tokens(&self) -> Result<(), ReloadError> {
+        let (group, keys) = (&self.file_groups.tokens, Arc::clone(&self.keys));
+        let text = group.read(self.look_at_tokens(), move |place| keys.files().read_tokens(place));
+        let text = text.map_err(KeysError::from).and_then(|text| Ok(text?));
+        let applied = text.and_then(|text| self.keys.apply_tokens(text.as_ref()));
+        applied.map_err(ReloadError::Tokens)
+    }
+
+    fn reload_certificates(&self) -> Result<(), ReloadError> {
+        let (group, keys) = (&self.file_groups.certificates, Arc::clone(&self.keys));
+        let texts =
+            group.read(self.look_at_certificates(), move |place| keys.files().read_tls(place));
+        let texts = texts.map_err(KeysError::from).and_then(|texts| Ok(texts?));
+        let applied = texts.and_then(|texts| self.keys.apply_tls(texts.as_ref()));
+        applied.map_err(ReloadError::Certificates)
+    }
+
+    /// Whether any file looks different from when it was read.
+    pub(crate) fn has_changed_files(&self) -> bool {
+        let FileGroups { limits, tokens, certificates } = &self.file_groups;
+        // The one whose disk hangs comes to no answer, and holds up the others once.
+        tokens.has_changed(self.look_at_tokens())
+            || certificates.has_changed(self.look_at_certificates())
+            || limits.has_changed(self.look_at_limits())
+    }
+
+    fn look_at_limits(&self) -> impl FnOnce(&Place) -> Stamp + Send + 'static {
+        let house = Arc::clone(&self.house);
+        move |place| house.files().stamp(place)
+    }
+
+    fn look_at_tokens(&self) -> impl FnOnce(&Place) -> Stamp + Send + 'static {
+        let keys = Arc::clone(&self.keys);
+        move |place| keys.files().tokens_stamp(place)
+    }
+
+    fn look_at_certificates(&self) -> impl FnOnce(&Place) -> Stamp + Send + 'static {
+        let keys = Arc::clone(&self.keys);
+        move |place| keys.files().tls_stamp(place)
     }
 
     /// How long the server has been running.
@@ -143,12 +197,6 @@ impl Office {
         let (said, computed) = (self.started.wall, self.time.wall().before(self.uptime()));
         let is_same = computed.since(said).max(said.since(computed)) <= WALL_STEP_MIN;
         if is_same { said } else { computed }
-    }
-
-    /// What all files look like now that are read again.
-    pub(crate) fn stamp(&self) -> Result<Stamp, Unread> {
-        let (house, keys) = (Arc::clone(&self.house), Arc::clone(&self.keys));
-        self.file_thread.run(move |place| house.files().stamp(place).and(keys.stamp(place)))
     }
 
     /// Whatever changes with what was spent, and with the limits: what is worth saving.

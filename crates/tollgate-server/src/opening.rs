@@ -93,7 +93,7 @@ impl Opening {
     ) -> (Vec<Doors>, Option<WorkerGuard>) {
         let mut workers: Vec<Doors> = (0..self.workers).map(|_| Doors::default()).collect();
         let is_logged = settings.udp.log_requests && !self.udp.is_empty();
-        let (log, guard) = is_logged.then(RequestLog::start).unzip();
+        let (log, guard) = is_logged.then(|| RequestLog::start(settings.log.json)).unzip();
         let datagrams = Datagrams {
             name: "udp",
             door: Arc::clone(&house.udp),

@@ -17,8 +17,8 @@ use std::time::Duration;
 use nix::libc;
 use parking_lot::{Condvar, Mutex};
 
-/// How long the files of one reload may take, all together.
-pub(crate) const READ_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long reading a group of files may take. Tests that have a disk hang wait for less.
+pub(crate) const READ_TIME_MAX: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 10 });
 
 /// Opens a file to read it. Refuses what is no regular file: a pipe would be waited for, and a device
 /// may have no end.
@@ -37,6 +37,15 @@ pub(crate) fn read_file(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let bytes_max = u64::try_from(bytes_max).unwrap_or(u64::MAX);
     open_file(path)?.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// All that is in a regular file. Refuses one that is larger than `bytes_max` bytes.
+pub(crate) fn read_whole_file(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let bytes = read_file(path, bytes_max.saturating_add(1))?;
+    if bytes.len() > bytes_max {
+        return Err(io::Error::other(format!("it is larger than {bytes_max} bytes")));
+    }
     Ok(bytes)
 }
 
@@ -60,10 +69,11 @@ pub enum Unread {
     Gone,
 }
 
-/// The one thread that reads files. A disk that hangs holds it, and nobody else.
+/// A thread that reads files. A disk that hangs stops this thread only; whoever waits for it gives up after
+/// the bound.
 #[derive(Debug)]
 pub(crate) struct FileThread {
-    /// Whoever has something read holds this until it is.
+    /// Locked by a call of `run` until its job is done.
     turn: Mutex<Sender<Job>>,
     shared: Arc<Shared>,
     bound: Duration,
@@ -144,7 +154,7 @@ impl FileThread {
         done.unwrap_or_else(|| Err(if is_stopped { Unread::Stopped } else { self.late() }))
     }
 
-    /// Lets everybody go who waits for the thread, and whoever comes.
+    /// Ends every call of [`run`](Self::run) that waits now or is made later with [`Unread::Stopped`].
     pub(crate) fn stop(&self) {
         self.shared.state.lock().is_stopped = true;
         self.shared.changed.notify_all();

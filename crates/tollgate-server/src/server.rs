@@ -15,25 +15,25 @@ use tollgate::store::saved::SavedClocks;
 use tollgate_redis::{Shared, SharedError, Tls};
 use tracing_appender::non_blocking::WorkerGuard;
 
-use crate::files::{Files, LoadError, Loaded, Stamp};
+use crate::file_group::FileGroups;
+use crate::files::{Files, LoadError, Loaded};
 use crate::house::{House, ReloadError, Shares, Stores};
-use crate::http::{Http, Keys, KeysError};
+use crate::http::{Http, KeyFiles, Keys, KeysError};
 use crate::office::{Office, Started};
 use crate::opening::Opening;
 use crate::overrides::Standing;
-use crate::reading::{FileThread, READ_TIME_MAX, Unread, open_file};
+use crate::reading::{Place, READ_TIME_MAX, Unread};
 use crate::seen::Observatory;
 use crate::settings::{Settings, StoreSettings};
 use crate::state::{StateDir, StateError};
 use crate::stats::Stats;
+use crate::store_files::read_tls;
 use crate::transport::{ListenError, Street, Time};
 use crate::worker;
 
 /// A server that answers until it is drained.
 pub struct Server {
     office: Arc<Office>,
-    /// What the files looked like when they were read at the start.
-    loaded_stamp: Stamp,
     drain: watch::Sender<bool>,
     /// Only the end looks at it.
     workers_done: Mutex<Receiver<()>>,
@@ -85,8 +85,8 @@ impl Server {
     /// restored; the others are served then.
     pub fn start(settings: &Settings, time: Arc<dyn Time>) -> Result<Self, StartError> {
         allow_many_files();
-        let file_thread = FileThread::start(READ_TIME_MAX).map_err(StartError::Thread)?;
-        let Read { files, loaded_stamp, loaded, keys } = read(settings, &file_thread)?;
+        let file_groups = FileGroups::start(READ_TIME_MAX).map_err(StartError::Thread)?;
+        let Read { files, loaded, keys, store } = read(settings, &file_groups)?;
         let state = settings.state.as_deref().map(StateDir::open).transpose()?;
         let time = match &state {
             Some(state) => state.resume(time)?,
@@ -109,14 +109,15 @@ impl Server {
             waiting.push(doors);
         }
         let observatory = Arc::new(Observatory::new(opening.workers));
-        let house = furnish(settings, files, loaded, state.as_ref(), started, observatory, &keys)?;
+        let files = (files, loaded, store);
+        let house = furnish(settings, files, state.as_ref(), started, observatory, &keys)?;
         house.expire_overrides(started.wall, &*street.time);
         let house = Arc::new(house);
         let (doors, request_log) = opening.doors(settings, &house);
         let workers = opening.workers;
         let folder = state.as_ref().map(|state| state.folder().to_owned());
         let office =
-            Office::new(house, street, started, opening.listening, keys, folder, file_thread);
+            Office::new(house, street, started, opening.listening, keys, folder, file_groups);
         let office = Arc::new(office);
         http.open(&office);
         for (waiting, doors) in waiting.into_iter().zip(doors) {
@@ -125,16 +126,7 @@ impl Server {
         }
         let workers_done = Mutex::new(workers_done);
         let saved_changes = AtomicU64::new(0);
-        Ok(Self {
-            office,
-            loaded_stamp,
-            drain,
-            workers_done,
-            workers,
-            request_log,
-            state,
-            saved_changes,
-        })
+        Ok(Self { office, drain, workers_done, workers, request_log, state, saved_changes })
     }
 
     /// The doors that are open, and where.
@@ -182,18 +174,14 @@ impl Server {
         &*self.office.time
     }
 
-    pub(crate) fn loaded_stamp(&self) -> &Stamp {
-        &self.loaded_stamp
-    }
-
-    /// What all files look like now that are read again.
-    pub(crate) fn stamp(&self) -> Result<Stamp, Unread> {
-        self.office.stamp()
+    /// Whether a file looks different from when it was read.
+    pub(crate) fn has_changed_files(&self) -> bool {
+        self.office.has_changed_files()
     }
 
     /// Lets everybody go who waits for a file to be read.
     pub(crate) fn stop_reading(&self) {
-        self.office.file_thread.stop();
+        self.office.file_groups.stop();
     }
 
     /// What was counted so far.
@@ -241,34 +229,38 @@ struct Read {
     files: Files,
     loaded: Loaded,
     keys: Arc<Keys>,
-    /// What all of them looked like before they were read: what changes from here on is seen to have
-    /// changed.
-    loaded_stamp: Stamp,
+    /// The store that is shared, if one is. Nothing is connected yet.
+    store: Option<Shared>,
 }
 
-fn read(settings: &Settings, file_thread: &FileThread) -> Result<Read, StartError> {
-    let (files, http, store) =
-        (Files::new(settings), settings.http.clone(), settings.store.clone());
-    file_thread.run(move |place| {
-        let files_stamp = files.stamp(place);
-        let loaded = files.load(place)?;
-        let keys = Arc::new(Keys::open(&http, place)?);
-        for path in [&store.ca, &store.cert, &store.key].into_iter().flatten() {
-            place.is(path);
-            let failed = |source| StartError::StoreFile { path: path.clone(), source };
-            // They are read where connections are made; here it is seen that they can be.
-            open_file(path).map_err(failed)?;
-        }
-        let loaded_stamp = files_stamp.and(keys.loaded_stamp());
-        Ok(Read { files, loaded, keys, loaded_stamp })
-    })?
+/// Reads all files, each on the thread of its group, and parses them here.
+fn read(settings: &Settings, groups: &FileGroups) -> Result<Read, StartError> {
+    let files = Files::new(settings);
+    let (look, texts) = (files.clone(), files.clone());
+    let look = move |place: &Place| look.stamp(place);
+    let texts = groups.limits.read(look, move |place| texts.read(place))?;
+    let loaded = files.parse(&texts.map_err(LoadError::from)?)?;
+
+    let key_files = KeyFiles::new(&settings.http)?;
+    let (look, read) = (key_files.clone(), key_files.clone());
+    let look = move |place: &Place| look.tokens_stamp(place);
+    let tokens = groups.tokens.read(look, move |place| read.read_tokens(place))?;
+    let (look, read) = (key_files.clone(), key_files.clone());
+    let look = move |place: &Place| look.tls_stamp(place);
+    let tls = groups.certificates.read(look, move |place| read.read_tls(place))?;
+    let (tokens, tls) = (tokens.map_err(KeysError::from)?, tls.map_err(KeysError::from)?);
+    let keys = Arc::new(Keys::new(&settings.http, key_files, tokens.as_ref(), tls.as_ref())?);
+
+    let store = settings.store.clone();
+    let store_tls = groups.certificates.run(move |place| read_tls(&store, place))??;
+    let store = shared(&settings.store, store_tls)?;
+    Ok(Read { files, loaded, keys, store })
 }
 
 /// The house, with what was spent before the server was last stopped.
 fn furnish(
     settings: &Settings,
-    files: Files,
-    loaded: Loaded,
+    (files, loaded, store): (Files, Loaded, Option<Shared>),
     state: Option<&StateDir>,
     started: Started,
     observatory: Arc<Observatory>,
@@ -287,26 +279,16 @@ fn furnish(
         None => Stores::new((*limits).clone(), shares)
             .map_err(|source| StartError::Memory { bytes: settings.memory, source })?,
     };
-    if let Some(shared) = shared(&settings.store)? {
+    if let Some(shared) = store {
         stores.share(shared, started.at)?;
     }
     Ok(House::new(settings, files, standing, rules, stores, observatory, keys))
 }
 
-/// The store that is shared, if one is. Nothing is connected yet.
-fn shared(settings: &StoreSettings) -> Result<Option<Shared>, StartError> {
+/// The store that is shared, if one is.
+fn shared(settings: &StoreSettings, tls: Tls) -> Result<Option<Shared>, StartError> {
     let Some(address) = settings.address.clone() else { return Ok(None) };
-    Ok(Some(Shared::new(address, tls(settings)?, settings.timeout)?))
-}
-
-/// Whose certificates are believed, and what is shown.
-pub(crate) fn tls(settings: &StoreSettings) -> Result<Tls, StartError> {
-    let client = match (&settings.cert, &settings.key) {
-        (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
-        (None, None) => None,
-        _ => return Err(StartError::StoreKey),
-    };
-    Ok(Tls { authority: settings.ca.clone(), client })
+    Ok(Some(Shared::new(address, tls, settings.timeout)?))
 }
 
 /// Every connection is a file. As many as the system lets us have, we take.

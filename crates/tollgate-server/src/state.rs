@@ -96,9 +96,8 @@ impl StateDir {
         }
         let back = saved.wall.since(wall);
         if back > WALL_STEP_MIN {
-            let back = Nanos::from_secs(std::time::Duration::from(back).as_secs());
             tracing::warn!(
-                %back,
+                back = %back.brief(),
                 "the wall clock has been set back since the state was saved: buckets go on as of then, \
                  and nothing has come back meanwhile"
             );

@@ -103,7 +103,10 @@ pub struct LimitMemory {
     pub tokens_forgiven: u64,
     /// Its asks that were denied because nothing could be forgotten for them.
     pub turned_away: u64,
-    /// Whether either of that happened in the last ten seconds.
+    /// Its new keys that came when its share was full, and no key near them could be forgotten for free.
+    #[serde(default)]
+    pub share_full: u64,
+    /// Whether any of that happened in the last ten seconds.
     pub under_pressure: bool,
 }
 
@@ -258,6 +261,7 @@ impl From<(Holder, bool)> for LimitMemory {
             evicted: holder.refused.evicted,
             tokens_forgiven: holder.tokens_forgiven,
             turned_away: holder.refused.turned_away,
+            share_full: holder.refused.share_full,
             under_pressure,
         }
     }

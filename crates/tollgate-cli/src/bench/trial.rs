@@ -178,8 +178,8 @@ impl Tried<'_> {
         Row { name: goal.name.as_str(), time, granted, goal: goal.rate }.line(WIDTH)
     }
 
-    /// What came back while it ran, against the whole tokens that come back in such a time. Of both,
-    /// only what was asked for: a bucket that was not emptied says nothing about its rate.
+    /// Compares the tokens that came back during the run with the whole tokens that should have. Neither
+    /// counts more than was asked for: a bucket that was never empty says nothing about its rate.
     fn without_fill(&self) -> String {
         let Self { goal, time, asked, granted } = self;
         let fill = goal.fill.min(*asked);

@@ -200,7 +200,7 @@ fn draw_limits(view: &View, frame: &mut Frame<'_>, area: Rect) {
         let widths = [NAME, PACE, PACE, PACE, TOTAL, TOTAL, TOTAL, CHART];
         Table::new(rows.map(|line| Row::new(limit_cells(line))), widths).header(head)
     } else {
-        // How often in all is what is missed least.
+        // Where there is no room for all columns, the totals are left out.
         let head = head_row(["limit", "allowed/s", "denied/s", "shadow/s", LAST_MINUTE]);
         let cells = |line| {
             let [name, allowed, denied, shadow, _, _, _, chart] = limit_cells(line);

@@ -54,7 +54,11 @@ fn start(feed: Feed, is_once: bool) -> Result<(Receiver<News>, Sender<()>), Erro
         std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(Error::Terminal)
     };
     spawn("feed", Box::new(move || feed.run(&sender, &ended)))?;
-    spawn("signals", Box::new(move || screen::wait_for_signal(&signals)))?;
+    let (listening, listens) = channel();
+    spawn("signals", Box::new(move || screen::wait_for_signal(&signals, listening)))?;
+    // Nothing is drawn before signals are heard: one that comes with the first frame must give the
+    // screen back. This returns when the thread drops its sender.
+    let _closed = listens.recv();
     if !is_once {
         spawn("keys", Box::new(move || screen::read_keys(&keys)))?;
     }

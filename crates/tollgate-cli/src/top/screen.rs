@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -147,12 +147,13 @@ fn key_of(key: KeyEvent) -> Option<Key> {
     })
 }
 
-/// Tells when the process is to end, and sees to it that it does.
-pub(super) fn wait_for_signal(news: &SyncSender<News>) {
+/// Tells when the process is to end, and sees to it that it does. Drops `listening` when it hears
+/// signals.
+pub(super) fn wait_for_signal(news: &SyncSender<News>, listening: Sender<()>) {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     // Without this thread a signal ends the process as it does others.
     let Ok(runtime) = runtime else { return };
-    if runtime.block_on(signalled()).is_err() {
+    if runtime.block_on(signalled(listening)).is_err() {
         return;
     }
     runtime.block_on(async {
@@ -166,11 +167,12 @@ pub(super) fn wait_for_signal(news: &SyncSender<News>) {
     });
 }
 
-async fn signalled() -> io::Result<()> {
+async fn signalled(listening: Sender<()>) -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
     let mut quit = signal(SignalKind::quit())?;
+    drop(listening);
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -270,6 +271,18 @@ fn the_log_can_be_json() {
         let lines = ran.stderr.lines().map(serde_json::from_str::<serde_json::Value>);
         lines.collect::<Result<Vec<_>, _>>().unwrap_or_else(|_| panic!("{}", ran.stderr))
     };
+    let wrong = file("wrong-settings.yaml", "nonsense: 1\n");
+    let cases: [(&[&str], &str); 4] = [
+        (&["--nonsense"], "--nonsense"),
+        (&["--memory", "nonsense"], "--memory is `nonsense`"),
+        (&["--config", &wrong], "nonsense"),
+        (&["--config", "/nonexistent.yaml"], "/nonexistent.yaml: No such file"),
+    ];
+    for (args, words) in cases {
+        let lines = told(args);
+        assert_eq!((lines.len(), &lines[0]["level"]), (1, &"ERROR".into()), "{args:?}");
+        assert!(lines[0]["message"].as_str().unwrap().contains(words), "{}", lines[0]);
+    }
     let lines = told(&["--limits", "/nonexistent.yaml"]);
     assert_eq!((lines.len(), &lines[0]["level"]), (1, &"ERROR".into()));
     assert!(lines[0]["message"].as_str().unwrap().contains("/nonexistent.yaml: No such file"));
@@ -278,10 +291,15 @@ fn the_log_can_be_json() {
 #[test]
 fn a_json_log_has_nothing_else_beside_it() {
     let mut command = command(&["serve", "--log-format", "json", "--control", "off"]);
+    command.args(["--udp-log-requests", "true"]);
     command.args(FREE).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut listening = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!(listening.nth(FREE.len() / 2 - 1).unwrap().unwrap().starts_with("listening"));
+    let doors: Vec<_> = listening.by_ref().take(FREE.len() / 2).map(Result::unwrap).collect();
+    let udp = doors.iter().find_map(|line| line.strip_prefix("listening udp ")).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(b"12 ping", udp).unwrap();
+    assert_eq!(socket.recv(&mut [0; 99]).unwrap(), 7);
     let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
     let ended = child.wait_with_output().unwrap();
@@ -291,6 +309,23 @@ fn a_json_log_has_nothing_else_beside_it() {
         assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{told}");
     }
     assert!(told.contains("stopping"), "{told}");
+    assert!(told.contains(r#""request":"12 ping","reply":"12 pong"}"#), "{told}");
+}
+
+#[test]
+fn the_threads_of_another_program_do_not_stop_a_server_that_has_its_own_word_for_them() {
+    let serve = |workers: &[&str], threads: &str| {
+        let mut command = command(&["serve", "--control", "off", "--http", "off", "--udp", "off"]);
+        command.args(["--resp", "off", "--throttr", "off", "--bucket", "127.0.0.1:0"]);
+        command.args(workers).env("THREADS", threads);
+        command
+    };
+    for (workers, threads) in [(&["--workers", "1"][..], "many"), (&[], ""), (&[], "2")] {
+        let server = Server::start_command(serve(workers, threads), 1);
+        assert!(server.stop().success(), "{workers:?} {threads:?}");
+    }
+    let refused = serve(&[], "many").output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
 }
 
 #[test]

@@ -73,16 +73,16 @@ fn a_limit_that_is_short_of_memory_is_told() {
     short["pressure"] = sentence.into();
     short["stores"]["limits"]["by_limit"] = serde_json::json!([
         {"limit": "Flooded", "keys": 200, "share": 90, "evicted": 7, "tokens_forgiven": 8,
-            "turned_away": 9, "under_pressure": true},
+            "turned_away": 9, "share_full": 10, "under_pressure": true},
         {"limit": "Others", "keys": 30, "share": 60, "evicted": 0, "tokens_forgiven": 0,
             "turned_away": 0, "under_pressure": false},
     ]);
     let fake = Fake::http(&["GET /v1/stats HTTP"], 200, JSON, &short.to_string());
     let ran = run(&["stats", "--url", &fake.url()]);
     let table = "\
-memory of  store   keys  share  evicted  forgiven  turned away
-Flooded    limits   200     90        7         8            9
-Others     limits    30     60        0         0            0
+memory of  store   keys  share  evicted  forgiven  turned away  share full
+Flooded    limits   200     90        7         8            9          10
+Others     limits    30     60        0         0            0           0
 ";
     assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
     assert!(ran.stdout.contains(&format!("{table}\n{sentence}\n")), "{}", ran.stdout);

@@ -194,6 +194,38 @@ impl Visitor<'_> for WholeNumber {
     }
 }
 
+/// Reads a length of time as text, such as `90s`; a number is one of seconds, as answers have it.
+pub(super) fn length<'b, D: Deserializer<'b>>(deserializer: D) -> Result<String, D::Error> {
+    deserializer.deserialize_any(Length)
+}
+
+struct Length;
+
+impl Visitor<'_> for Length {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a time such as \"90s\", or a number of seconds")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_u64<E>(self, seconds: u64) -> Result<String, E> {
+        Ok(format!("{seconds}s"))
+    }
+
+    fn visit_i64<E>(self, seconds: i64) -> Result<String, E> {
+        Ok(format!("{seconds}s"))
+    }
+
+    fn visit_f64<E>(self, seconds: f64) -> Result<String, E> {
+        // With as few digits as tell it from every other number, and without an exponent.
+        Ok(format!("{seconds}s"))
+    }
+}
+
 /// An answer as JSON.
 pub(super) fn json(value: &impl serde::Serialize) -> axum::http::Response<Body> {
     match serde_json::to_vec(value) {

@@ -32,7 +32,7 @@ use super::activity::{Activity, Hearing};
 use super::app::App;
 use super::frames::CountedFrames;
 use super::framing;
-use super::http1::{Http1, Turn};
+use super::http1::{Heads, Http1, Turn};
 use super::route::{self, Asked};
 use super::short::{self, Desk};
 use super::tls;
@@ -213,6 +213,7 @@ impl Connections {
             certificate,
             is_tls,
             turn: Cell::default(),
+            heads: Cell::default(),
         });
         let (this, who) = (Rc::clone(self), Rc::clone(&peer));
         let service = service_fn(move |request: Request<Incoming>| {
@@ -348,7 +349,9 @@ impl Connections {
             is_tls: peer.is_tls,
             source: peer.guest.source(),
         };
-        let head = framing::check_head(request.headers());
+        peer.heads.set(peer.heads.get().next());
+        let has_two_ends = is_http1 && peer.heads.get().has_two_ends();
+        let head = framing::check_head(request.headers(), has_two_ends);
         let is_clear = head.is_ok();
         let admitted = head
             .and_then(|()| route::admit(&self.app, &asked, |name| Arc::<str>::from(name)))
@@ -423,6 +426,7 @@ pub(super) struct Peer {
     pub(super) is_tls: bool,
     /// Of a connection of HTTP/1.
     pub(super) turn: Cell<Turn>,
+    pub(super) heads: Cell<Heads>,
 }
 
 /// A connection of which it is clear how it is spoken on.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{Response, Uri};
+use axum::http::{HeaderMap, Response, Uri};
 use futures_util::future::join_all;
 use serde::Deserialize;
 use smallvec::{SmallVec, smallvec};
@@ -173,7 +173,10 @@ pub(super) async fn reset(app: State<Arc<App>>, inside: Inside, uri: Uri, body: 
 #[utoipa::path(post, path = "/v1/batch", tag = "decide", security(("token" = ["decide"])),
     request_body = schema::BatchSchema,
     responses(
-        (status = 200, description = "What each was answered, in order", body = Results),
+        (status = 200, description = "What each was answered, in order", body = Results,
+            headers(
+                ("Tollgate-Now-Ns" = u64, description = "What time it is, in nanoseconds since 1970"),
+                ("Tollgate-Started-Ns" = u64, description = "When this server was started, by the same clock"))),
         (status = 422, description = "The shape is wrong, so none was decided: `bad-asks`")))]
 pub(super) async fn batch(
     app: State<Arc<App>>,
@@ -237,7 +240,16 @@ pub(super) async fn batch(
         tokio::task::yield_now().await;
     }
     text.extend_from_slice(b"]}");
-    Ok(counted.attach(body::text(text)))
+    let mut response = body::text(text);
+    tell_time(response.headers_mut(), now, office.started.at);
+    Ok(counted.attach(response))
+}
+
+/// Says by the clock of the buckets what time it is, and since when this process counts: so who asks
+/// knows which others ask at the same time, and whether what was spent may have been forgotten.
+fn tell_time(to: &mut HeaderMap, now: Moment, started: Moment) {
+    to.insert("tollgate-now-ns", now.as_nanos().into());
+    to.insert("tollgate-started-ns", started.as_nanos().into());
 }
 
 /// How many of the transactions are decided before others have their turn, and before those that

@@ -99,7 +99,7 @@ async fn pass(app: &App, office: &Office, ask: Request<'_>, denied: StatusCode) 
     let mut response = if decision.allowed {
         StatusCode::NO_CONTENT.into_response()
     } else {
-        let detail = format!("`{}` allows this again in {}", ask.limit, decision.retry_in);
+        let detail = format!("`{}` allows this again in {}", ask.limit, decision.retry_in.brief());
         let denial = Problem::denial(detail, vec![ask.limit.to_owned()]).with_status(denied);
         denial.into_response()
     };

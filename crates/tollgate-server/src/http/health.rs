@@ -62,14 +62,13 @@ mod tests {
     use tokio::sync::{Semaphore, watch};
 
     use super::*;
-    use crate::reading::Place;
     use crate::settings::HttpSettings;
 
     #[test]
     fn a_server_that_starts_or_stops_is_not_ready() {
         let (sender, drain) = watch::channel(false);
         let settings = HttpSettings::default();
-        let keys = Arc::new(Keys::open(&settings, &Place::default()).unwrap());
+        let keys = Arc::new(Keys::open(&settings).unwrap());
         let (office, live) = (OnceLock::new(), Live::default());
         let underway = Semaphore::new(0);
         let app = App { settings, keys, office, live, drain, underway };

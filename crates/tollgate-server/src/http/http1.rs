@@ -16,7 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::{Broken, Connections, Ending, Io, Peer};
-use super::framing::LengthClamp;
+use super::head_watch::HeadWatch;
 use super::short::{self, Rest};
 
 /// What hyper calls for every request.
@@ -49,14 +49,34 @@ enum Way<S: Answering> {
 /// Whose turn it is to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Who is asked the long way reads on.
+    /// hyper reads on.
     #[default]
     Long,
-    /// The last request was plain, is answered, and all of it was read: if more is to be read now,
-    /// it is the next request.
+    /// hyper has answered a plain request and has read all of it: what it reads next is the next request.
     Between,
-    /// That was so, and nothing was read.
+    /// hyper wanted to read in that state, and was given nothing: the next request is looked at here, and
+    /// answered the short way if it is plain.
     Short,
+}
+
+/// The heads that hyper has been given since it was last its turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Heads {
+    answered: u64,
+    /// Which of them, counted from one, has both a length and a coding.
+    two_ends: Option<u64>,
+}
+
+impl Heads {
+    /// Counts one more that is answered.
+    pub(super) const fn next(self) -> Self {
+        Self { answered: self.answered.saturating_add(1), two_ends: self.two_ends }
+    }
+
+    /// Whether the last one says in two ways where its body ends.
+    pub(super) fn has_two_ends(self) -> bool {
+        self.two_ends == Some(self.answered)
+    }
 }
 
 enum Step {
@@ -77,7 +97,7 @@ impl<S: Answering> Http1<S> {
             begun: Bytes::new(),
             unsent: Vec::new(),
             is_held_up: false,
-            clamp: LengthClamp::default(),
+            heads: HeadWatch::default(),
             peer: Rc::clone(&peer),
         };
         Self { connections, peer, way: Way::Short(line, service), is_ending: false }
@@ -160,7 +180,8 @@ impl<S: Answering> Future for Http1<S> {
                     Poll::Ready(Ok(Step::Over)) => return Poll::Ready(Ok(())),
                     Poll::Ready(Ok(Step::Long)) => {
                         this.peer.turn.set(Turn::Long);
-                        line.clamp = LengthClamp::new();
+                        this.peer.heads.set(Heads::default());
+                        line.heads = HeadWatch::new();
                         let io = TokioIo::new(line);
                         let mut long = this.connections.http1().serve_connection(io, service);
                         if this.is_ending {
@@ -210,8 +231,8 @@ struct Line {
     unsent: Vec<u8>,
     /// Whether not all was taken of what was answered the long way.
     is_held_up: bool,
-    /// Looks at the first head that goes the long way.
-    clamp: LengthClamp,
+    /// Looks at the heads that go the long way.
+    heads: HeadWatch,
     peer: Rc<Peer>,
 }
 
@@ -231,15 +252,18 @@ impl Line {
         Ok(())
     }
 
-    /// Looks at what was read. If nothing of it is left there will be more: nothing would be the end.
-    fn poll_clamped(
+    /// Has the watch shorten what was read. If it drops all of that, this is not ready, and is polled again:
+    /// to hyper a read of no bytes means that the client has closed.
+    fn poll_watched(
         &mut self,
         cx: &mut Context<'_>,
         before: usize,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = &mut into.filled_mut()[before..];
-        let (read_bytes, kept) = (read.len(), self.clamp.shorten(read));
+        let (read_bytes, kept) = (read.len(), self.heads.shorten(read));
+        let heads = self.peer.heads.get();
+        self.peer.heads.set(Heads { two_ends: self.heads.two_ends(), ..heads });
         into.set_filled(before + kept);
         if kept == 0 && read_bytes > 0 {
             cx.waker().wake_by_ref();
@@ -275,11 +299,11 @@ impl AsyncRead for Line {
             }
             let before = into.filled().len();
             ready!(Pin::new(&mut self.io).poll_read(cx, into))?;
-            return self.poll_clamped(cx, before, into);
+            return self.poll_watched(cx, before, into);
         }
         let (count, before) = (self.begun.len().min(into.remaining()), into.filled().len());
         into.put_slice(&self.begun.split_to(count));
-        self.poll_clamped(cx, before, into)
+        self.poll_watched(cx, before, into)
     }
 }
 

@@ -8,15 +8,22 @@ use arc_swap::{ArcSwapOption, Guard};
 use rustls::ServerConfig;
 use tollgate_protocol::resp::{Gatekeeper, Pass};
 
-use super::tls::{Reloading, TlsError, TlsFiles};
+use super::tls::{Reloading, TlsError, TlsFiles, TlsTexts};
 use super::tokens::{TOKEN_CHARS_MAX, Tokens, TokensError, digest};
 use crate::files::{ReadError, Stamp, Text};
-use crate::reading::Place;
+use crate::reading::{Place, Unread};
 use crate::settings::{HttpSettings, Role, SecretText};
+
+/// Where tokens and certificates are. Each of both is read on its own.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyFiles {
+    tokens: Option<PathBuf>,
+    tls: Option<TlsFiles>,
+}
 
 /// The tokens and certificates in force.
 pub(crate) struct Keys {
-    tokens_file: Option<PathBuf>,
+    files: KeyFiles,
     tokens_text: Option<SecretText>,
     tokens: ArcSwapOption<Tokens>,
     /// How often they were read again.
@@ -24,14 +31,6 @@ pub(crate) struct Keys {
     tls: Option<Reloading>,
     /// Whether every client has a certificate.
     pub(super) has_client_ca: bool,
-    /// What the files looked like before they were read at the start.
-    loaded_stamp: Stamp,
-}
-
-/// What was read of the files, and is not in force yet.
-pub(crate) struct ReadKeys {
-    tokens: Result<Option<Arc<Tokens>>, KeysError>,
-    tls: Result<Option<Arc<ServerConfig>>, TlsError>,
 }
 
 /// Why tokens or certificates cannot be used.
@@ -40,6 +39,8 @@ pub(crate) struct ReadKeys {
 pub enum KeysError {
     #[error(transparent)]
     Read(#[from] ReadError),
+    #[error(transparent)]
+    Unread(#[from] Unread),
     #[error(transparent)]
     Tokens(#[from] TokensError),
     #[error(transparent)]
@@ -54,9 +55,9 @@ pub enum KeysError {
     TwoLists,
 }
 
-impl Keys {
-    /// Reads what the settings name. Refuses what cannot be used.
-    pub(crate) fn open(settings: &HttpSettings, place: &Place) -> Result<Self, KeysError> {
+impl KeyFiles {
+    /// Those that the settings name. Refuses settings that contradict each other.
+    pub(crate) fn new(settings: &HttpSettings) -> Result<Self, KeysError> {
         let tls = match (&settings.tls_cert, &settings.tls_key, &settings.client_ca) {
             (Some(cert), Some(key), client_ca) => Some(TlsFiles {
                 cert: cert.clone(),
@@ -75,70 +76,87 @@ impl Keys {
         if settings.tokens.is_some() && settings.tokens_text.is_some() {
             return Err(KeysError::TwoLists);
         }
-        let tls_stamp = tls.as_ref().map(|tls| tls.stamp(place));
-        let tokens_stamp = Stamp::of(settings.tokens.as_deref().into_iter(), place);
+        Ok(Self { tokens: settings.tokens.clone(), tls })
+    }
+
+    /// What the file of tokens says now, if there is one. It is said at `place` which file is looked at.
+    pub(crate) fn read_tokens(&self, place: &Place) -> Result<Option<Text>, ReadError> {
+        let Some(path) = &self.tokens else { return Ok(None) };
+        place.is(path);
+        Text::read_regular("tokens", path).map(Some)
+    }
+
+    /// What the files of certificates say now, if there are any.
+    pub(crate) fn read_tls(&self, place: &Place) -> Result<Option<TlsTexts>, TlsError> {
+        self.tls.as_ref().map(|tls| tls.read(place)).transpose()
+    }
+
+    /// What the file of tokens looks like now.
+    pub(crate) fn tokens_stamp(&self, place: &Place) -> Stamp {
+        Stamp::of(self.tokens.as_deref().into_iter(), place)
+    }
+
+    /// What the files of certificates look like now.
+    pub(crate) fn tls_stamp(&self, place: &Place) -> Stamp {
+        self.tls.as_ref().map(|tls| tls.stamp(place)).unwrap_or_default()
+    }
+}
+
+impl Keys {
+    /// Keys by what the files said. Refuses what cannot be used.
+    pub(crate) fn new(
+        settings: &HttpSettings,
+        files: KeyFiles,
+        tokens: Option<&Text>,
+        tls: Option<&TlsTexts>,
+    ) -> Result<Self, KeysError> {
+        let secured = files.tls.clone().zip(tls);
+        let secured = secured.map(|(files, texts)| Reloading::new(files, texts)).transpose()?;
         let keys = Self {
-            tokens_file: settings.tokens.clone(),
+            files,
             tokens_text: settings.tokens_text.clone(),
             tokens: ArcSwapOption::empty(),
             tokens_read: AtomicU64::new(0),
-            tls: tls.map(|files| Reloading::new(files, place)).transpose()?,
+            tls: secured,
             has_client_ca: settings.client_ca.is_some(),
-            loaded_stamp: match tls_stamp {
-                Some(tls_stamp) => tokens_stamp.and(tls_stamp),
-                None => tokens_stamp,
-            },
         };
-        keys.tokens.store(keys.read_tokens(place)?);
+        keys.tokens.store(keys.parse_tokens(tokens)?);
         Ok(keys)
     }
 
-    /// What the files say now. It is said at `place` which of them is looked at.
-    pub(crate) fn read(&self, place: &Place) -> ReadKeys {
-        let tls = self.tls.as_ref().map(|tls| tls.files().load(place)).transpose();
-        ReadKeys { tokens: self.read_tokens(place), tls }
+    /// Keys by what the files say now.
+    #[cfg(test)]
+    pub(crate) fn open(settings: &HttpSettings) -> Result<Self, KeysError> {
+        let (files, place) = (KeyFiles::new(settings)?, Place::default());
+        let (tokens, tls) = (files.read_tokens(&place)?, files.read_tls(&place)?);
+        Self::new(settings, files, tokens.as_ref(), tls.as_ref())
     }
 
-    /// Puts in force what was read. What is wrong with one leaves it as it was.
-    pub(crate) fn apply(&self, read: ReadKeys) -> Result<(), KeysError> {
-        let tokens = read.tokens.map(|tokens| {
-            self.tokens.store(tokens);
-            // Behind them: who sees that they were read sees what they are.
-            self.tokens_read.fetch_add(1, Ordering::Release);
-        });
-        let tls = read.tls.map(|config| {
-            if let (Some(tls), Some(config)) = (&self.tls, config) {
-                tls.apply(config);
-            }
-        });
-        tokens.and(tls.map_err(KeysError::from))
+    pub(crate) fn files(&self) -> &KeyFiles {
+        &self.files
     }
 
-    fn read_tokens(&self, place: &Place) -> Result<Option<Arc<Tokens>>, KeysError> {
-        let tokens = match (&self.tokens_file, &self.tokens_text) {
-            (Some(path), _) => {
-                place.is(path);
-                let text = Text::read_regular("tokens", path)?;
-                let source = text.source();
-                Tokens::parse(source.text, source.name)?
-            }
+    /// Puts the tokens of the file in force. If they are wrong, nothing changes.
+    pub(crate) fn apply_tokens(&self, text: Option<&Text>) -> Result<(), KeysError> {
+        self.tokens.store(self.parse_tokens(text)?);
+        // Behind them: who sees that they were read sees what they are.
+        self.tokens_read.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Puts the certificates of the files in force. If they are wrong, nothing changes.
+    pub(crate) fn apply_tls(&self, texts: Option<&TlsTexts>) -> Result<(), KeysError> {
+        let (Some(tls), Some(texts)) = (&self.tls, texts) else { return Ok(()) };
+        Ok(tls.apply(texts)?)
+    }
+
+    fn parse_tokens(&self, text: Option<&Text>) -> Result<Option<Arc<Tokens>>, KeysError> {
+        let tokens = match (text.map(Text::source), &self.tokens_text) {
+            (Some(source), _) => Tokens::parse(source.text, source.name)?,
             (None, Some(SecretText(text))) => Tokens::parse_inline(text, "TOLLGATE_TOKENS")?,
             (None, None) => return Ok(None),
         };
         Ok(Some(Arc::new(tokens)))
-    }
-
-    pub(crate) fn loaded_stamp(&self) -> Stamp {
-        self.loaded_stamp.clone()
-    }
-
-    /// What the files look like now.
-    pub(crate) fn stamp(&self, place: &Place) -> Stamp {
-        let tokens = Stamp::of(self.tokens_file.as_deref().into_iter(), place);
-        match &self.tls {
-            Some(tls) => tokens.and(tls.files().stamp(place)),
-            None => tokens,
-        }
     }
 
     pub(super) fn tokens(&self) -> Guard<Option<Arc<Tokens>>> {
@@ -156,7 +174,7 @@ impl Keys {
     }
 
     pub(crate) fn has_tokens(&self) -> bool {
-        self.tokens_file.is_some() || self.tokens_text.is_some()
+        self.files.tokens.is_some() || self.tokens_text.is_some()
     }
 }
 

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::address::{self, InPath};
 use super::app::Inside;
-use super::body::{self, Object, Whole, present, whole};
+use super::body::{self, Object, Whole, length, present, whole};
 use super::connection::Caller;
 use super::decide::Answer;
 use super::problem::{self, Problem};
@@ -38,6 +38,7 @@ struct Put {
     burst: u64,
     #[serde(deserialize_with = "whole")]
     count: u64,
+    #[serde(deserialize_with = "length")]
     period: String,
     why: String,
     #[serde(default, deserialize_with = "present")]
@@ -64,6 +65,7 @@ struct PutOne {
     burst: u64,
     #[serde(deserialize_with = "whole")]
     count: u64,
+    #[serde(deserialize_with = "length")]
     period: String,
     why: String,
     #[serde(default, deserialize_with = "present")]
@@ -244,7 +246,7 @@ impl PutOne {
         };
         let Self { limit, id, burst, count, period, why, until } = self;
         let period = parse_duration(&period).map_err(|error| {
-            let detail = format!("`{period}` {error}: expected a time such as 90s, 1.5h or 1h30m");
+            let detail = format!("`{period}` {error}: expected a time such as 90s, 1.5h or 1h30m, or a number of seconds");
             bad("period", detail)
         })?;
         let until = match until {

@@ -2,8 +2,9 @@
 //! `decide.rs` and `overrides.rs`, which say better what is wrong. Bounds are literals here, as what
 //! derives the schemas reads nothing else; a test of the document compares each with its constant.
 
+use serde_json::json;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{IntoResponses, ToSchema};
 
 use super::decide::AskMode;
@@ -292,12 +293,9 @@ pub(super) struct NewOverrideSchema {
     /// How many tokens come back in a period.
     #[schema(minimum = 1, maximum = 18_446_744_073_709_551_615_u64)]
     count: u64,
-    /// How long that takes: numbers, each with its unit.
-    #[schema(
-        pattern = r"^((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w))+$",
-        examples("3h", "1h30m")
-    )]
-    period: String,
+    /// How long that takes: numbers, each with its unit, or a number of seconds.
+    #[schema(inline)]
+    period: Length,
     /// Why, for whoever reads the audit.
     #[schema(min_length = 1, max_length = 1024, pattern = r"\S")]
     why: String,
@@ -342,12 +340,9 @@ pub(super) struct ListedNewOverrideSchema {
     /// How many tokens come back in a period.
     #[schema(minimum = 1, maximum = 18_446_744_073_709_551_615_u64)]
     count: u64,
-    /// How long that takes: numbers, each with its unit.
-    #[schema(
-        pattern = r"^((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w))+$",
-        examples("3h", "1h30m")
-    )]
-    period: String,
+    /// How long that takes: numbers, each with its unit, or a number of seconds.
+    #[schema(inline)]
+    period: Length,
     /// Why, for whoever reads the audit.
     #[schema(min_length = 1, max_length = 1024, pattern = r"\S")]
     why: String,
@@ -411,3 +406,19 @@ impl utoipa::PartialSchema for DeniedStatus {
 }
 
 impl ToSchema for DeniedStatus {}
+
+/// A length of time in a request.
+pub(super) struct Length;
+
+impl utoipa::PartialSchema for Length {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Array(vec![Type::String, Type::Number]))
+            .pattern(Some(r"^((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w))+$"))
+            .exclusive_minimum(Some(0))
+            .examples([json!("3h"), json!("1h30m"), json!(90)])
+            .into()
+    }
+}
+
+impl ToSchema for Length {}

@@ -18,7 +18,7 @@ use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 use sha2::{Digest as _, Sha256};
 
 use crate::files::Stamp;
-use crate::reading::{Place, read_file};
+use crate::reading::{Place, read_whole_file};
 
 /// How large a file can be, which also bounds how many certificates it has.
 pub(crate) const PEM_BYTES_MAX: usize = 1 << 20;
@@ -71,18 +71,37 @@ const CERTIFICATE: Kind = Kind { what: "certificate", label: "CERTIFICATE" };
 const KEY: Kind = Kind { what: "private key", label: "PRIVATE KEY" };
 const CLIENT_CA: Kind = Kind { what: "certificate of the client CA", label: "CERTIFICATE" };
 
+/// What was in the files, which is still to be parsed.
+pub(crate) struct TlsTexts {
+    cert: Vec<u8>,
+    key: Vec<u8>,
+    client_ca: Option<Vec<u8>>,
+}
+
 impl TlsFiles {
-    /// What connections are secured with, by what the files say now.
-    pub(crate) fn load(&self, place: &Place) -> Result<Arc<ServerConfig>, TlsError> {
+    /// Reads the files. It is said at `place` which of them is looked at.
+    pub(crate) fn read(&self, place: &Place) -> Result<TlsTexts, TlsError> {
+        let client_ca = self.client_ca.as_deref();
+        Ok(TlsTexts {
+            cert: read(CERTIFICATE, &self.cert, place)?,
+            key: read(KEY, &self.key, place)?,
+            client_ca: client_ca.map(|path| read(CLIENT_CA, path, place)).transpose()?,
+        })
+    }
+
+    /// What connections are secured with, by what was in the files.
+    pub(crate) fn parse(&self, texts: &TlsTexts) -> Result<Arc<ServerConfig>, TlsError> {
         // Said here, so that it does not depend on what else is in the process.
         let provider = Arc::new(ring::default_provider());
-        let key = self.certified_key(&provider, place)?;
+        let key = self.certified_key(&provider, texts)?;
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|source| TlsError::Setup { source })?;
-        let builder = match &self.client_ca {
-            Some(path) => builder.with_client_cert_verifier(verifier(path, provider, place)?),
-            None => builder.with_no_client_auth(),
+        let builder = match (&self.client_ca, &texts.client_ca) {
+            (Some(path), Some(text)) => {
+                builder.with_client_cert_verifier(verifier(path, text, provider)?)
+            }
+            _ => builder.with_no_client_auth(),
         };
         let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -99,10 +118,10 @@ impl TlsFiles {
     fn certified_key(
         &self,
         provider: &CryptoProvider,
-        place: &Place,
+        texts: &TlsTexts,
     ) -> Result<CertifiedKey, TlsError> {
-        let chain = certificates(CERTIFICATE, &self.cert, place)?;
-        let key = private_key(&self.key, place)?;
+        let chain = certificates(CERTIFICATE, &self.cert, &texts.cert)?;
+        let key = private_key(&self.key, &texts.key)?;
         let unusable = |kind, path| move |source| unusable(kind, path, source);
         let key = provider.key_provider.load_private_key(key);
         let key = CertifiedKey::new(chain, key.map_err(unusable(KEY, &self.key))?);
@@ -123,9 +142,9 @@ pub(crate) struct Reloading {
 }
 
 impl Reloading {
-    /// Secures connections with what the files say now.
-    pub(crate) fn new(files: TlsFiles, place: &Place) -> Result<Self, TlsError> {
-        let config = ArcSwap::new(files.load(place)?);
+    /// Secures connections with what was in the files.
+    pub(crate) fn new(files: TlsFiles, texts: &TlsTexts) -> Result<Self, TlsError> {
+        let config = ArcSwap::new(files.parse(texts)?);
         Ok(Self { files, config })
     }
 
@@ -135,13 +154,15 @@ impl Reloading {
     }
 
     /// Where the files are.
+    #[cfg(test)]
     pub(crate) fn files(&self) -> &TlsFiles {
         &self.files
     }
 
-    /// Secures the next connection with what the files were found to say.
-    pub(crate) fn apply(&self, config: Arc<ServerConfig>) {
-        self.config.store(config);
+    /// Secures the next connection with what is in the files now. If that is wrong, nothing changes.
+    pub(crate) fn apply(&self, texts: &TlsTexts) -> Result<(), TlsError> {
+        self.config.store(self.files.parse(texts)?);
+        Ok(())
     }
 }
 
@@ -162,11 +183,11 @@ pub(crate) fn client_name(certificate: &CertificateDer<'_>) -> String {
 
 fn verifier(
     path: &Path,
+    text: &[u8],
     provider: Arc<CryptoProvider>,
-    place: &Place,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(CLIENT_CA, path, place)? {
+    for certificate in certificates(CLIENT_CA, path, text)? {
         roots.add(certificate).map_err(|source| unusable(CLIENT_CA, path, source))?;
     }
     let built = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
@@ -176,17 +197,15 @@ fn verifier(
 fn certificates(
     kind: Kind,
     path: &Path,
-    place: &Place,
+    text: &[u8],
 ) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let text = read(kind, path, place)?;
-    let certificates = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+    let certificates = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>();
     let certificates = certificates.map_err(|error| damaged(kind, path, &error))?;
     if certificates.is_empty() { Err(missing(kind, path)) } else { Ok(certificates) }
 }
 
-fn private_key(path: &Path, place: &Place) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let text = read(KEY, path, place)?;
-    PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
+fn private_key(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
         pem::Error::NoItemsFound => missing(KEY, path),
         error => damaged(KEY, path, &error),
     })
@@ -195,12 +214,7 @@ fn private_key(path: &Path, place: &Place) -> Result<PrivateKeyDer<'static>, Tls
 fn read(kind: Kind, path: &Path, place: &Place) -> Result<Vec<u8>, TlsError> {
     let failed = |source| TlsError::Read { what: kind.what, path: path.to_owned(), source };
     place.is(path);
-    // One byte more than there may be, so that a larger file is refused as such.
-    let text = read_file(path, PEM_BYTES_MAX + 1).map_err(failed)?;
-    if text.len() > PEM_BYTES_MAX {
-        return Err(failed(io::Error::other(format!("it is larger than {PEM_BYTES_MAX} bytes"))));
-    }
-    Ok(text)
+    read_whole_file(path, PEM_BYTES_MAX).map_err(failed)
 }
 
 fn missing(kind: Kind, path: &Path) -> TlsError {

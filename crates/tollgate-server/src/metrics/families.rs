@@ -174,8 +174,12 @@ impl Scrape {
         let turned_away = holdings().map(|(labels, it)| (labels, it.refused.turned_away));
         let help = "Asks of it that were denied because nothing could be forgotten for them";
         families.counters("limit_turned_away", help, turned_away)?;
-        let help = "Limits of which ids were forgotten or denied for want of memory, in the last ten \
-                    seconds";
+        let share_full = holdings().map(|(labels, it)| (labels, it.refused.share_full));
+        let help = "New keys of it that came when its share was full, and no key near them could be \
+                    forgotten for free";
+        families.counters("limit_share_full", help, share_full)?;
+        let help = "Limits of which ids were forgotten or denied for want of memory, or whose share was \
+                    full, in the last ten seconds";
         families.gauge("limits_under_pressure", help, &self.memory.shorts)
     }
 

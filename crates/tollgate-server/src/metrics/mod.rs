@@ -32,8 +32,13 @@ const METRICS_HOLDERS_BYTES_MAX: usize = 40 << 10;
 const COUNT_DIGITS_MAX: usize = 20;
 
 /// What is told of each who holds memory.
-const HOLDER_FAMILIES: [&str; 4] =
-    ["limit_keys", "limit_share_keys", "limit_evictions_total", "limit_turned_away_total"];
+const HOLDER_FAMILIES: [&str; 5] = [
+    "limit_keys",
+    "limit_share_keys",
+    "limit_evictions_total",
+    "limit_turned_away_total",
+    "limit_share_full_total",
+];
 
 const VERDICTS: [&str; 3] = ["allowed", "denied", "shadow"];
 
@@ -187,7 +192,7 @@ impl Told {
     /// Those that were refused something are named first.
     fn holdings(&mut self, memory: &Memory) -> Vec<Holding> {
         let mut holders: Vec<&Holder> = memory.holders.iter().map(|(holder, _)| holder).collect();
-        holders.sort_by_key(|holder| std::cmp::Reverse(holder.refused.sum()));
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.refused.rank()));
         let (mut holdings, mut others) = (Vec::new(), Vec::<Holding>::new());
         for holder in holders {
             let limit = self.name_of(holder);

@@ -104,7 +104,7 @@ fn long_names() -> impl Iterator<Item = String> {
 /// A limit that holds more than anybody can, and lost as much.
 fn holder(number: u32, name: String) -> Holder {
     let most = u64::MAX / NAMES_MAX as u64;
-    let refused = Refused { evicted: most, turned_away: most };
+    let refused = Refused { evicted: most, turned_away: most, share_full: most };
     // All of them together fit in a gauge, which has a sign.
     let keys = usize::try_from(most / 4).unwrap();
     let owner = Owner::new(number);
@@ -127,7 +127,7 @@ fn limits_that_are_too_many_to_be_named_hold_their_keys_together_and_keep_their_
         let holders = long_names().zip(0..).map(|(name, number)| {
             // Another one is the most refused every time.
             let evicted = if u64::from(number) == refused { 9 } else { 1 };
-            let refused = Refused { evicted, turned_away: 0 };
+            let refused = Refused { evicted, ..Refused::default() };
             (Holder { keys: 2, refused, ..holder(number, name) }, true)
         });
         Memory { holders: holders.collect(), shorts: NAMES_MAX, sentence: None }

@@ -6,8 +6,9 @@ use tokio::runtime::{Builder, Runtime};
 use tollgate_redis::{Link, Page};
 
 use super::{Entry, MoveError, Put};
-use crate::server::tls;
+use crate::reading::Place;
 use crate::settings::StoreSettings;
+use crate::store_files::read_tls;
 
 /// How long the store may take for one page or batch. Nobody waits for a decision here.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -25,7 +26,7 @@ impl SharedState {
     /// The store that the settings name. Nothing is connected yet.
     pub fn open(settings: &StoreSettings) -> Result<Option<Self>, MoveError> {
         let Some(address) = &settings.address else { return Ok(None) };
-        let tls = tls(settings)?;
+        let tls = read_tls(settings, &Place::default())?;
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(MoveError::Runtime)?;
         let entered = runtime.enter();

@@ -13,9 +13,9 @@ use super::audit::{Action, Record};
 use super::error::{OverrideError, Refused};
 use super::list::ListedOverride;
 use super::notation;
-use super::standing::{Changing, Snapshot};
+use super::standing::{Recording, Snapshot};
 use super::step::{Step, check_length, check_why, not_found};
-use super::table::RunTimeOverride;
+use super::table::{RunTimeOverride, Table};
 use super::{BY_BYTES_MAX, RUN_TIME_OVERRIDES_MAX};
 use crate::house::House;
 use crate::transport::Time;
@@ -110,8 +110,8 @@ impl House {
         time: &dyn Time,
     ) -> Result<Vec<Changed>, Refused> {
         check_length("by", who.by, BY_BYTES_MAX)?;
-        let changing = self.standing.change();
-        let (old, at) = (changing.load(), time.wall());
+        let recording = self.standing.record();
+        let (old, at) = (recording.load(), time.wall());
         let mut steps = Vec::with_capacity(many.len().min(RUN_TIME_OVERRIDES_MAX));
         for (place, new) in many.into_iter().enumerate() {
             let step = old.step(new, action, who, at);
@@ -127,7 +127,7 @@ impl House {
         for (place, step) in steps.iter().enumerate() {
             next.fits(&step.over).map_err(|error| Refused { at: Some(place), error })?;
         }
-        Ok(self.make(&changing, next, &steps, (who, at), is_dry_run, time)?)
+        Ok(self.make(&recording, &next, &steps, (who, at), is_dry_run, time)?)
     }
 
     /// A step, unless the store that is shared cannot count what it makes.
@@ -152,50 +152,55 @@ impl House {
     ) -> Result<Changed, OverrideError> {
         check_why(why)?;
         check_length("by", who.by, BY_BYTES_MAX)?;
-        let changing = self.standing.change();
-        let (old, at) = (changing.load(), time.wall());
+        let recording = self.standing.record();
+        let (old, at) = (recording.load(), time.wall());
         let over = old.find(limit, id)?;
         let table = old.table.without(|other| *other == *over);
         let next = old.with_table(table, at);
         let (before, after) = (old.applied(&over), next.applied(&over));
         let step = Step { over, action: Action::Delete, why: why.into(), before, after };
-        let mut changed = self.make(&changing, next, &[step], (who, at), is_dry_run, time)?;
+        let mut changed = self.make(&recording, &next, &[step], (who, at), is_dry_run, time)?;
         changed.pop().ok_or_else(|| not_found(limit, id))
     }
 
     /// Keeps a change, puts it in force, and tells what it did.
     fn make(
         &self,
-        changing: &Changing<'_>,
-        next: Snapshot,
+        recording: &Recording<'_>,
+        next: &Snapshot,
         steps: &[Step],
         (who, at): (Who<'_>, Moment),
         is_dry_run: bool,
         time: &dyn Time,
     ) -> Result<Vec<Changed>, OverrideError> {
-        let is_durable = changing.ledger().is_durable();
+        let is_durable = recording.ledger().is_durable();
         let changed = steps.iter().map(|step| step.changed(is_dry_run, is_durable)).collect();
         if is_dry_run || steps.is_empty() {
             return Ok(changed);
         }
         let records = steps.iter().map(|step| step.record(who, at)).collect();
-        self.keep_and_apply(changing, next, records, time)?;
+        self.keep_and_apply(recording, &next.table, records, (at, time))?;
         Ok(changed)
     }
 
     /// Keeps what overrides will be, and then puts it in force. If anything fails, nothing changes.
+    ///
+    /// While a disk is written to, files may be reloaded and overrides may end: what is put in force is
+    /// made of what the files say then, at `at` or when the disk is done.
     pub(super) fn keep_and_apply(
         &self,
-        changing: &Changing<'_>,
-        next: Snapshot,
+        recording: &Recording<'_>,
+        table: &Table,
         records: Vec<Record>,
-        time: &dyn Time,
+        (at, time): (Moment, &dyn Time),
     ) -> Result<(), OverrideError> {
-        let (ledger, old) = (changing.ledger(), changing.load());
-        let entry = ledger.prepare(&next.table, records).map_err(OverrideError::Storage)?;
+        let (ledger, old) = (recording.ledger(), recording.load());
+        let entry = ledger.prepare(table, records).map_err(OverrideError::Storage)?;
         let committed = ledger.commit(&entry).map_err(OverrideError::Storage);
         let applied = committed.and_then(|()| {
-            self.apply(changing, next, time.now(), |swap| swap()).map_err(OverrideError::from)
+            let changing = self.standing.change();
+            let next = changing.load().with_table(table.clone(), at.max(time.wall()));
+            self.apply(&changing, next, time.now(), |swap| swap()).map_err(OverrideError::from)
         });
         match applied {
             Ok(()) => ledger.tell(entry),

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tollgate::Moment;
 use tollgate::algorithm::gcra::RuleError;
@@ -17,6 +18,8 @@ pub(super) const VERSION: u32 = 2;
 
 /// What was written before documents had a sum, and is read all the same.
 const VERSION_WITHOUT_SUM: u32 = 1;
+/// How such a document begins.
+const BEGINNING_WITHOUT_SUM: &[u8] = b"{\"version\": 1,";
 /// How the last line begins that has the sum.
 const SUM: &str = "\n\"sum\": \"";
 /// How it ends.
@@ -34,6 +37,8 @@ pub(super) struct Audited {
 pub(super) struct Document {
     pub(super) audited: Audited,
     pub(super) table: Table,
+    /// Whether it is safe from bits that flip.
+    pub(super) has_sum: bool,
 }
 
 /// Why a text is not such a document.
@@ -57,6 +62,8 @@ pub(super) enum DocumentError {
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
+    #[serde(default)]
+    sum: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -66,8 +73,8 @@ struct Whole {
     _version: u32,
     audit: Audited,
     overrides: Vec<Line>,
-    #[serde(default)]
-    sum: Option<String>,
+    #[serde(default, rename = "sum")]
+    _sum: Option<IgnoredAny>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -133,22 +140,34 @@ fn has_right_sum(text: &[u8]) -> bool {
 
 /// Reads a document. Refuses what [`write`] would not have written.
 pub(super) fn read(text: &[u8]) -> Result<Document, DocumentError> {
-    let Versioned { version } = serde_json::from_slice(text)?;
-    match version {
-        VERSION if !has_right_sum(text) => return Err(DocumentError::Sum),
-        VERSION | VERSION_WITHOUT_SUM => {}
-        _ => return Err(DocumentError::Version(version)),
+    let has_sum = has_right_sum(text);
+    if !has_sum {
+        check_without_sum(text)?;
     }
-    let Whole { audit, overrides, sum, .. } = serde_json::from_slice(text)?;
-    if version == VERSION_WITHOUT_SUM && sum.is_some() {
-        return Err(DocumentError::Sum);
+    let Versioned { version, .. } = serde_json::from_slice(text)?;
+    if version > VERSION {
+        return Err(DocumentError::Version(version));
     }
+    let Whole { audit, overrides, .. } = serde_json::from_slice(text)?;
     if overrides.len() > RUN_TIME_OVERRIDES_MAX {
         return Err(DocumentError::TooMany(overrides.len()));
     }
     let overrides = overrides.into_iter().enumerate().map(|(at, line)| line.read(at));
     let overrides: Result<Vec<_>, _> = overrides.collect();
-    Ok(Document { audited: audit, table: Table::new(overrides?) })
+    Ok(Document { audited: audit, table: Table::new(overrides?), has_sum })
+}
+
+/// Refuses a text without a right sum, unless nobody who wrote it would have written one. It is the sum that
+/// is wrong wherever one was meant: then also the version may be what was damaged.
+fn check_without_sum(text: &[u8]) -> Result<(), DocumentError> {
+    match serde_json::from_slice(text) {
+        Ok(Versioned { version: VERSION_WITHOUT_SUM, sum: None }) => Ok(()),
+        Ok(Versioned { version, sum: None }) if version > VERSION => {
+            Err(DocumentError::Version(version))
+        }
+        Err(error) if text.starts_with(BEGINNING_WITHOUT_SUM) => Err(error.into()),
+        Ok(_) | Err(_) => Err(DocumentError::Sum),
+    }
 }
 
 impl Line {
@@ -205,9 +224,11 @@ mod tests {
             for bit in 0..8 {
                 let mut flipped = text.clone();
                 flipped[at] ^= 1 << bit;
-                assert!(read(&flipped).is_err(), "bit {bit} of byte {at}");
+                let refused = read(&flipped);
+                let is_right = matches!(refused, Err(DocumentError::Sum));
+                assert!(is_right, "bit {bit} of byte {at}: {refused:?}");
             }
-            assert!(read(&text[..at]).is_err(), "cut at {at}");
+            assert!(matches!(read(&text[..at]), Err(DocumentError::Sum)), "cut at {at}");
         }
     }
 
@@ -219,5 +240,20 @@ mod tests {
         assert_eq!(read(old.as_bytes()).unwrap().table.len(), 2);
         let half = text.replace("\"version\": 2", "\"version\": 1");
         assert!(matches!(read(half.as_bytes()), Err(DocumentError::Sum)));
+        let damaged = old.replace("\"ada\"", "\"ada");
+        assert!(matches!(read(damaged.as_bytes()), Err(DocumentError::Json(_))));
+    }
+
+    #[test]
+    fn a_document_of_a_later_version_is_told_from_a_damaged_one() {
+        let text = String::from_utf8(written()).unwrap();
+        let (body, _) = text.rsplit_once(SUM).unwrap();
+        let later = body.replace("\"version\": 2", "\"version\": 3");
+        let sum = crc32fast::hash(later.as_bytes());
+        let with_sum = format!("{later}{SUM}{sum:08x}{END}");
+        let without = format!("{}}}\n", later.trim_end_matches(','));
+        for text in [with_sum, without] {
+            assert!(matches!(read(text.as_bytes()), Err(DocumentError::Version(3))), "{text}");
+        }
     }
 }

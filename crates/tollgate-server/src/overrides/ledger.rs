@@ -69,7 +69,12 @@ impl Ledger {
         ledger.recover(folder).map_err(failed("recovering overrides in"))?;
         let table = match read(&folder.join(FILE)).map_err(failed("reading overrides from"))? {
             None => Table::default(),
-            Some(Ok(document)) => document.table,
+            Some(Ok(document)) => {
+                if !document.has_sum {
+                    Self::give_sum(folder, &document);
+                }
+                document.table
+            }
             Some(Err(DocumentError::Version(version))) => {
                 return Err(StateError::Overrides { folder: folder.to_owned(), version });
             }
@@ -135,6 +140,18 @@ impl Ledger {
         self.audit.last(count)
     }
 
+    /// Writes a document again that was written before documents had a sum. If that fails, the next change
+    /// of an override does it.
+    fn give_sum(folder: &Path, document: &Document) {
+        // It needs no record in the audit.
+        let audited = Audited { from: 0, to: 0 };
+        let written = write_beside(folder, &document.table, audited);
+        if let Err(error) = written.and_then(|()| replace(folder)) {
+            remove_new(folder);
+            tracing::warn!(%error, "overrides.json is of an older version, and cannot be written anew");
+        }
+    }
+
     /// Completes what a crash left undone, or undoes it.
     fn recover(&self, folder: &Path) -> io::Result<()> {
         let Some(found) = read(&folder.join(NEW_FILE))? else { return Ok(()) };
@@ -192,7 +209,7 @@ fn set_aside(folder: &Path, damage: &DocumentError, at: Moment) -> io::Result<()
         damage = crate::with_causes(damage), set_aside = %aside.display(),
         "the overrides that were made at run time cannot be read, so none of them is in force: see in \
          the file that was set aside, or in audit.jsonl, what they were, and make them again with \
-         `tollgate override put`"
+         `tollgate override add`"
     );
     Ok(())
 }

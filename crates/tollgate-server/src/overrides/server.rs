@@ -69,6 +69,11 @@ impl Server {
         self.house().audit(last)
     }
 
+    /// Puts the overrides out of force whose time has come, and waits for no disk.
+    pub(crate) fn end_overrides(&self, wall: Moment) -> Option<Moment> {
+        self.house().end_overrides(wall, self.time())
+    }
+
     /// Ends the overrides whose time has come when the wall clock says `wall`, and returns when the next
     /// one ends. A process calls this by itself; whoever has a server without one calls it when the
     /// time has come.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, MutexGuard};
@@ -14,11 +15,16 @@ use crate::state::StateError;
 
 /// Limits and overrides, and where the overrides are kept.
 ///
-/// Whoever changes something holds the lock, also while a disk is written to. Whoever reads takes
-/// the last snapshot and waits for nobody.
+/// Whoever makes or removes overrides holds `recording`, also while a disk is written to. Whoever puts
+/// something in force holds `changing`, and that is never for as long as a disk takes: limits are
+/// reloaded and overrides end also while a disk hangs. Whoever needs both takes `recording` first.
+/// Whoever reads takes the last snapshot and waits for nobody.
 #[derive(Debug)]
 pub(crate) struct Standing {
+    recording: Mutex<()>,
     changing: Mutex<()>,
+    /// Whether it was told that ended overrides could not be recorded, and they still are not.
+    pub(super) is_unrecorded: AtomicBool,
     now: ArcSwap<Snapshot>,
     pub(super) ledger: Ledger,
 }
@@ -61,6 +67,14 @@ pub(super) enum Dormant {
     DoesNotFit(String),
 }
 
+/// The right to make and remove overrides, and to keep them on the disk.
+#[derive(Debug)]
+#[must_use = "it is given back when it is dropped"]
+pub(crate) struct Recording<'a> {
+    standing: &'a Standing,
+    _only_one: MutexGuard<'a, ()>,
+}
+
 /// The right to change what is in force.
 #[derive(Debug)]
 #[must_use = "it is given back when it is dropped"]
@@ -80,7 +94,13 @@ impl Standing {
         let snapshot = Snapshot::new(Arc::new(base), table, at, 0);
         snapshot.tell_dormant(None);
         let now = ArcSwap::from_pointee(snapshot);
-        Ok(Self { changing: Mutex::default(), now, ledger })
+        Ok(Self {
+            recording: Mutex::default(),
+            changing: Mutex::default(),
+            is_unrecorded: AtomicBool::new(false),
+            now,
+            ledger,
+        })
     }
 
     /// What is in force now.
@@ -88,7 +108,12 @@ impl Standing {
         self.now.load_full()
     }
 
-    /// Waits until nobody else changes anything.
+    /// Waits until nobody else makes or removes overrides, which may take as long as a disk takes.
+    pub(crate) fn record(&self) -> Recording<'_> {
+        Recording { standing: self, _only_one: self.recording.lock() }
+    }
+
+    /// Waits until nobody else puts anything in force.
     pub(crate) fn change(&self) -> Changing<'_> {
         Changing { standing: self, _only_one: self.changing.lock() }
     }
@@ -105,14 +130,21 @@ impl Standing {
     }
 }
 
-impl Changing<'_> {
-    /// What is in force, which nobody else can change now.
-    pub(crate) fn load(&self) -> Arc<Snapshot> {
+impl Recording<'_> {
+    /// What is in force, in which nobody else can change the overrides now. The files may be reloaded.
+    pub(super) fn load(&self) -> Arc<Snapshot> {
         self.standing.load()
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
         &self.standing.ledger
+    }
+}
+
+impl Changing<'_> {
+    /// What is in force, which nobody else can change now.
+    pub(crate) fn load(&self) -> Arc<Snapshot> {
+        self.standing.load()
     }
 
     /// Tells everybody what is in force now.
@@ -155,6 +187,11 @@ impl Snapshot {
     /// With other overrides.
     pub(super) fn with_table(&self, table: Table, now: Moment) -> Self {
         Self::new(Arc::clone(&self.base), table, now, self.version.saturating_add(1))
+    }
+
+    /// What would be in force at another time.
+    pub(super) fn as_of(&self, now: Moment) -> Self {
+        self.with_table(self.table.clone(), now)
     }
 
     /// Why the override of an id is not in force, if it is not.

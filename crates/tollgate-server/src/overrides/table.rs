@@ -115,4 +115,9 @@ impl Table {
     pub(super) fn next_end(&self) -> Option<Moment> {
         self.0.iter().filter_map(|over| over.until).min()
     }
+
+    /// When the next one ends of those that are not over by `now`.
+    pub(super) fn next_end_after(&self, now: Moment) -> Option<Moment> {
+        self.0.iter().filter_map(|over| over.until).filter(|until| *until > now).min()
+    }
 }

@@ -7,12 +7,11 @@ mod tests;
 mod watch;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
+use tollgate::Moment;
 use tollgate::algorithm::OnFull;
-use tollgate::{Moment, Nanos};
 
 use crate::house::House;
 use crate::transport::Time;
@@ -98,7 +97,11 @@ fn holder(
         on_full,
         keys: held.keys,
         share: held.share,
-        refused: Refused { evicted: held.evicted, turned_away: held.turned_away },
+        refused: Refused {
+            evicted: held.evicted,
+            turned_away: held.turned_away,
+            share_full: held.share_full,
+        },
         tokens_forgiven: held.tokens_forgiven,
     }
 }
@@ -119,8 +122,8 @@ fn log(turn: &Turn, now: Moment) {
         }
         Turn::Ended(Short { holder, refused, began, .. }) => {
             let (store, limit) = (holder.store, holder.shown());
-            let Refused { evicted, turned_away } = *refused;
-            let lasted = Nanos::from_secs(Duration::from(now.since(*began)).as_secs());
+            let Refused { evicted, turned_away, .. } = *refused;
+            let lasted = now.since(*began).brief();
             tracing::info!(
                 store, limit, evicted, turned_away, %lasted,
                 "memory is enough again for {limit}: nothing was forgotten or denied for {CALM_TIME}"
@@ -130,7 +133,9 @@ fn log(turn: &Turn, now: Moment) {
             "memory is short for more than {LOGGED_MAX} limits: `tollgate stats` tells the others"
         ),
         Turn::ManyEnded => {
-            tracing::info!("memory is short for no limit any more that was not told about");
+            tracing::info!(
+                "of the limits that the log did not name, none is short of memory any more"
+            );
         }
     }
 }

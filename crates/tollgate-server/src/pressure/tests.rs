@@ -16,7 +16,7 @@ fn holder(number: u32, evicted: u64, turned_away: u64) -> Holder {
         on_full: Some(OnFull::Deny),
         keys: 20,
         share: 10,
-        refused: Refused { evicted, turned_away },
+        refused: Refused { evicted, turned_away, share_full: 0 },
         tokens_forgiven: evicted,
     }
 }
@@ -58,6 +58,29 @@ fn pressure_ends_when_nothing_happened_for_the_calm_time_and_is_told_twice_in_al
     let turns = watch.look(&[holder(1, 12, 0)], at(40));
     let [Turn::Began(again)] = &turns[..] else { panic!("{turns:?}") };
     assert_eq!(again.refused.evicted, 2);
+}
+
+#[test]
+fn a_share_that_is_full_is_told_though_nothing_is_lost_yet() {
+    let full = |share_full| Holder {
+        refused: Refused { share_full, ..Refused::default() },
+        ..holder(1, 0, 0)
+    };
+    let mut watch = Watch::default();
+    assert_eq!(watch.look(&[full(0)], at(0)), []);
+    assert_eq!(told(&watch.look(&[full(3)], at(1))), ["+L1"]);
+    let sentence =
+        "memory is short for 1 limit: L1 holds 20 keys (its share: 10), its share is full";
+    assert_eq!(watch.sentence().unwrap().named, sentence);
+    assert_eq!(told(&watch.look(&[full(3)], at(11))), ["-L1"]);
+}
+
+#[test]
+fn a_number_that_is_given_to_another_limit_counts_anew() {
+    let mut watch = Watch::default();
+    watch.look(&[holder(1, 500, 0)], at(0));
+    assert_eq!(told(&watch.look(&[], at(10))), ["-L1"]);
+    assert_eq!(told(&watch.look(&[holder(1, 3, 0)], at(20))), ["+L1"]);
 }
 
 #[test]

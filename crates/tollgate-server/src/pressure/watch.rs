@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use tollgate::algorithm::{OnFull, Owner};
 use tollgate::{Moment, Nanos};
 
-/// A limit is short of memory until it lost no id, and was denied no new one, for so long.
+/// A limit is short of memory until for so long it lost no id, was denied no new one, and its share was
+/// not full when a new one came.
 pub(crate) const CALM_TIME: Nanos = Nanos::from_secs(10);
 /// How many limits can be under way in the log at the same time. One that becomes short of memory while
 /// as many have a line, and not yet the line that ends it, is not told there.
@@ -26,7 +27,7 @@ pub(crate) struct Holder {
     pub(crate) owner: Owner,
     /// What people call it: the name of a limit, or a rule of the UDP door.
     pub(crate) name: String,
-    /// What it does where its share is full, if that is for somebody to say.
+    /// What it does where its share is full; none if no file can say that, as for an average or a quota.
     pub(crate) on_full: Option<OnFull>,
     pub(crate) keys: usize,
     /// How many keys it can hold at least.
@@ -42,6 +43,8 @@ pub(crate) struct Refused {
     pub(crate) evicted: u64,
     /// Asks that were denied because nothing could be forgotten for them.
     pub(crate) turned_away: u64,
+    /// New keys that came when its share was full, and no key near them could be forgotten for free.
+    pub(crate) share_full: u64,
 }
 
 /// Something that is to be told once.
@@ -113,23 +116,35 @@ impl Refused {
         Self {
             evicted: self.evicted.saturating_sub(before.evicted),
             turned_away: self.turned_away.saturating_sub(before.turned_away),
+            share_full: self.share_full.saturating_sub(before.share_full),
         }
+    }
+
+    /// Whether it can have been counted before `later`: the counts of a number that is given to another
+    /// holder begin anew.
+    fn is_before(self, later: Self) -> bool {
+        self.evicted <= later.evicted
+            && self.turned_away <= later.turned_away
+            && self.share_full <= later.share_full
     }
 
     pub(crate) fn add(&mut self, other: Self) {
         self.evicted = self.evicted.saturating_add(other.evicted);
         self.turned_away = self.turned_away.saturating_add(other.turned_away);
+        self.share_full = self.share_full.saturating_add(other.share_full);
     }
 
-    pub(crate) fn sum(self) -> u64 {
-        self.evicted.saturating_add(self.turned_away)
+    /// How much it was refused, for finding who was refused most.
+    pub(crate) fn rank(self) -> (u64, u64) {
+        (self.evicted.saturating_add(self.turned_away), self.share_full)
     }
 
     /// What happens to the ids of the holder.
     pub(crate) const fn effect(self) -> &'static str {
         match (self.evicted > 0, self.turned_away > 0) {
+            (false, false) => "its share is full",
             (true, false) => "ids that owe tokens are forgotten",
-            (false, _) => "new ids are denied",
+            (false, true) => "new ids are denied",
             (true, true) => "ids that owe tokens are forgotten, and new ids are denied",
         }
     }
@@ -155,7 +170,8 @@ impl Watch {
     }
 
     fn look_at(&mut self, holder: &Holder, now: Moment, turns: &mut Vec<Turn>) {
-        let before = self.seen.insert(holder.id(), holder.refused).unwrap_or_default();
+        let before = self.seen.insert(holder.id(), holder.refused);
+        let before = before.filter(|before| before.is_before(holder.refused)).unwrap_or_default();
         let is_refused = holder.refused.since(before) != Refused::default();
         if let Some(short) = self.short.get_mut(&holder.id()) {
             short.holder = holder.clone();
@@ -191,7 +207,7 @@ impl Watch {
         if shorts.is_empty() {
             return None;
         }
-        shorts.sort_by_key(|short| std::cmp::Reverse(short.refused.sum()));
+        shorts.sort_by_key(|short| std::cmp::Reverse(short.refused.rank()));
         let plural = if shorts.len() == 1 { "" } else { "s" };
         let unnamed = format!("memory is short for {} limit{plural}", shorts.len());
         let mut named = unnamed.clone();

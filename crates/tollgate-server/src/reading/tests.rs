@@ -4,6 +4,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use super::*;
+use crate::files::Text;
 
 /// As long as no test waits.
 const LONG: Duration = Duration::from_mins(1);
@@ -68,4 +69,21 @@ fn a_panic_on_the_thread_is_told_and_the_next_goes_on() {
     let thread = FileThread::start(LONG).unwrap();
     assert_eq!(thread.run(|_| panic!("on purpose")).map(|()| 1), Err(Unread::Gone));
     assert_eq!(thread.run(|_| 2), Ok(2));
+}
+
+#[test]
+fn a_settings_file_whose_disk_hangs_is_told_within_the_bound() {
+    let thread = FileThread::start(SHORT).unwrap();
+    let (go_on, wait) = sync_channel::<()>(0);
+    let hang = move |place: &Place| {
+        place.is(Path::new("/mnt/tollgate.yaml"));
+        let _ = wait.recv();
+    };
+    thread.run(hang).unwrap_err();
+    let told = Text::read_on(&thread, "settings", "/mnt/tollgate.yaml".into(), true).unwrap_err();
+    assert!(told.to_string().starts_with("/mnt/tollgate.yaml does not answer"), "{told}");
+    drop(go_on);
+    let none = |must_exist| Text::read_in_time("settings", Path::new("/nonexistent"), must_exist);
+    assert_eq!(none(false).unwrap(), None);
+    assert!(none(true).is_err());
 }

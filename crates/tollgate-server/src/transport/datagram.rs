@@ -298,7 +298,7 @@ impl<D: DatagramDoor> Desk<D> {
         }
         counters.add(&counts);
         if let Some(log) = &mut self.datagrams.log {
-            log.write(requests, &self.replies);
+            log.write(requests, &self.replies, self.street.time.wall());
         }
 
         let mut outgoing = Outgoing::default();

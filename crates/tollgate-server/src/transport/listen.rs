@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 #[cfg(target_os = "linux")]
 use std::os::unix;
 use std::os::unix::net::UnixDatagram;
+use std::thread;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -13,6 +15,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 const BACKLOG: i32 = 4096;
 /// How much the system holds for a worker that is busy, in each direction. It may give less.
 const UDP_BUFFER_BYTES: usize = 4 << 20;
+/// How long a server waits for its turn to open a port: opening one takes less than a millisecond.
+const CLAIM_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long it waits before it tries again.
+const CLAIM_RETRY: Duration = Duration::from_millis(2);
+const CLAIM_TRIES_MAX: u128 = CLAIM_TIME_MAX.as_nanos() / CLAIM_RETRY.as_nanos();
 
 /// The sockets of one door.
 #[derive(Debug)]
@@ -122,7 +129,7 @@ fn open_all<S: From<Socket>>(
     kind: Type,
 ) -> Result<Listening<S>, ListenError> {
     let open_all = || {
-        let _only_one = claim(address, kind)?;
+        let _only_one = claim(address, kind);
         let first = open_alone(address, kind)?;
         let address = first.local_addr()?.as_socket().unwrap_or(address);
         let mut sockets = vec![S::from(first)];
@@ -150,32 +157,40 @@ fn flag(door: &str, taken: Option<&SocketAddr>) -> String {
     }
 }
 
-/// The right to open sockets on an address, until this is dropped. Two TCP sockets that begin to listen
-/// at the same moment can each be refused because of the other, so while one server tries, the others
-/// are told that the address is taken. It is a name that the system knows as long as a process has it,
-/// in the same network as the port. Where there are no such names, the sockets alone decide.
+/// The turn to open sockets on a port, until this is dropped. Two TCP sockets that begin to listen at the
+/// same moment can each be refused because of the other, so while one server tries, the others wait. It is
+/// a name that the system knows as long as a process has it, in the same network as the port; it does not
+/// say which address, because `0.0.0.0` and `127.0.0.1` are in each other's way too.
+///
+/// Nobody waits for it for long: any program of this machine can have such a name, and then, or where there
+/// are no such names, the sockets alone decide.
 #[cfg(target_os = "linux")]
-fn claim(address: SocketAddr, kind: Type) -> io::Result<Option<UnixDatagram>> {
+fn claim(address: SocketAddr, kind: Type) -> Option<UnixDatagram> {
     use std::os::linux::net::SocketAddrExt;
 
     if address.port() == 0 {
         // It will be one that nobody has.
-        return Ok(None);
+        return None;
     }
     let transport = if kind == Type::STREAM { "tcp" } else { "udp" };
-    let name = format!("tollgate opens {transport} {address}");
-    let claimed = unix::net::SocketAddr::from_abstract_name(name)
-        .and_then(|name| UnixDatagram::bind_addr(&name));
-    match claimed {
-        Ok(claim) => Ok(Some(claim)),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
-        Err(_) => Ok(None),
+    let name = format!("tollgate opens {transport} {}", address.port());
+    let name = unix::net::SocketAddr::from_abstract_name(name).ok()?;
+    for _ in 0..CLAIM_TRIES_MAX {
+        match UnixDatagram::bind_addr(&name) {
+            Ok(claim) => return Some(claim),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                thread::park_timeout(CLAIM_RETRY);
+            }
+            Err(_) => return None,
+        }
     }
+    tracing::debug!(%address, "somebody else has been opening this port for long");
+    None
 }
 
 #[cfg(not(target_os = "linux"))]
-fn claim(_: SocketAddr, _: Type) -> io::Result<Option<UnixDatagram>> {
-    Ok(None)
+fn claim(_: SocketAddr, _: Type) -> Option<UnixDatagram> {
+    None
 }
 
 /// The first socket of an address. It is opened as one that shares its address with nobody, so where
@@ -219,7 +234,6 @@ fn plain_socket(address: SocketAddr, kind: Type) -> io::Result<Socket> {
 #[cfg(test)]
 mod tests {
     use std::sync::Barrier;
-    use std::thread;
 
     use super::*;
 
@@ -251,31 +265,57 @@ mod tests {
         let first = udp("udp", address, &[], 2).unwrap();
         assert!(udp("udp", first.address, &[], 2).is_err());
     }
+
     #[test]
     fn of_servers_that_open_at_the_same_moment_exactly_one_has_the_port() {
-        const SERVERS: usize = 4;
         const ROUNDS: usize = 50;
         // Where no other test opens anything meanwhile.
         const ADDRESS: &str = "127.88.0.1:0";
+        // Those of one row are in each other's way.
+        const WANTED: [[&str; 4]; 3] = [
+            ["127.88.0.1", "127.88.0.1", "127.88.0.1", "127.88.0.1"],
+            ["0.0.0.0", "127.88.0.1", "0.0.0.0", "0.0.0.0"],
+            ["127.88.0.1", "0.0.0.0", "127.88.0.1", "::"],
+        ];
         let open: [fn(SocketAddr) -> Option<SocketAddr>; 2] = [
-            |address| tcp("bucket", address, &[], 2).ok().map(forget),
-            |address| udp("udp", address, &[], 2).ok().map(forget),
+            |address| guarded_tcp("http", address, 2).ok().map(forget),
+            |address| {
+                let everybody = ["0.0.0.0/0".parse().unwrap(), "::/0".parse().unwrap()];
+                udp("udp", address, &everybody, 2).ok().map(forget)
+            },
         ];
         for open in open {
-            for _ in 0..ROUNDS {
+            for wanted in WANTED.iter().cycle().take(ROUNDS) {
                 // A port that was free a moment ago, and is nobody's now.
                 let free = tcp("bucket", ADDRESS.parse().unwrap(), &[], 1).unwrap().address;
-                let ready = Barrier::new(SERVERS);
-                let try_it = || {
+                let ready = Barrier::new(wanted.len());
+                let try_it = |ip: &str| {
+                    let address = SocketAddr::new(ip.parse().unwrap(), free.port());
                     ready.wait();
-                    open(free)
+                    open(address)
                 };
                 let winners = thread::scope(|scope| {
-                    let all: Vec<_> = (0..SERVERS).map(|_| scope.spawn(try_it)).collect();
+                    let all = wanted.map(|ip| scope.spawn(move || try_it(ip)));
                     all.into_iter().filter_map(|it| it.join().unwrap()).count()
                 });
-                assert_eq!(winners, 1, "of {SERVERS} that wanted {free}");
+                assert_eq!(winners, 1, "of {wanted:?} that wanted port {}", free.port());
             }
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_port_that_somebody_else_claims_and_does_not_open_is_opened_all_the_same() {
+        let free = tcp("bucket", "127.88.0.2:0".parse().unwrap(), &[], 1).unwrap().address;
+        for kind in [Type::STREAM, Type::DGRAM] {
+            let squatter = claim(free, kind).unwrap();
+            let opened = if kind == Type::STREAM {
+                tcp("bucket", free, &[], 2).unwrap().address
+            } else {
+                udp("udp", free, &[], 2).unwrap().address
+            };
+            assert_eq!(opened, free);
+            drop(squatter);
         }
     }
 

@@ -72,6 +72,16 @@ fn a_coding_that_is_not_decoded_is_refused() {
             assert_refused(&server, line, &fields, &body, ["400", "unknown-coding"]);
         }
     }
+    // Which of the two ends the body, is for somebody else to guess.
+    for line in ROUTES {
+        for fields in [
+            "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+            "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        ] {
+            let fields = format!("Host: localhost\r\n{fields}");
+            assert_refused(&server, line, &fields, &body, ["400", "unknown-coding"]);
+        }
+    }
     let mut client = Web::connect(&server);
     for coding in ["chunked", "CHUNKED"] {
         let fields = format!("Host: localhost\r\nTransfer-Encoding: {coding}\r\n");
@@ -90,9 +100,13 @@ fn a_body_that_is_announced_too_large_is_refused_whoever_would_read_it() {
             assert_refused(&server, line, &fields, "", ["413", "too-large"]);
         }
     }
-    // Behind one that was answered.
+    // Behind those that were answered, the short way and the long way.
     let mut client = Web::connect(&server);
     assert_eq!(client.post("/v1/check", ASK).status, 200);
+    let body = format!("{:x}\r\n{ASK}\r\n0\r\n\r\n", ASK.len());
+    let fields = "Host: localhost\r\nTransfer-Encoding: chunked\r\n";
+    client.stream.send(format!("POST /v1/check HTTP/1.1\r\n{fields}\r\n{body}").as_bytes());
+    assert_eq!(client.answer().status, 200);
     let fields = format!("Host: localhost\r\nContent-Length: {}\r\n", "9".repeat(30));
     client.stream.send(format!("POST /v1/check HTTP/1.1\r\n{fields}\r\n").as_bytes());
     assert_eq!(client.answer().status, 413);

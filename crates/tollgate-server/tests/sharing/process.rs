@@ -6,8 +6,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tokio::task::JoinSet;
 use tollgate::Nanos;
-use tollgate_tracker::profile::Pace;
-use tollgate_tracker::share::{Door, Share};
+use tollgate_tracker::profile::{Pace, Paces};
+use tollgate_tracker::share::{IfAbsent, Share, ShareServer};
 use tollgate_tracker::{Gate, Profile, TrackLayer};
 use tower::{Layer as _, ServiceExt as _};
 
@@ -16,33 +16,39 @@ pub(crate) const WORD: &str = "process";
 /// How many requests it always has to send.
 const TASKS: usize = 10;
 
-/// Arguments: the door, the server, the API, the own share, and for how many seconds.
+/// Arguments: the server, the API, the own share, and for how many seconds.
 pub(crate) fn run(arguments: &[String]) {
-    let [door, server, api, alone, secs] = arguments else { panic!("{arguments:?}") };
-    let door = match door.as_str() {
-        "http" => Door::Http {
-            url: format!("http://{server}"),
-            limit: "HeldFifty".to_owned(),
-            id: "bot".to_owned(),
-            token: None,
-        },
-        _ => Door::Udp { server: server.parse().unwrap(), key: "fifty".to_owned() },
-    };
-    let pace = Pace { count: 50, window: Nanos::from_secs(1) };
-    let profile = Profile { name: "the API", pace: Some(pace), ..Profile::generic() };
-    let share = Share { door, window: pace.window, alone: alone.parse().unwrap() };
+    let [server, api, alone, secs] = arguments else { panic!("{arguments:?}") };
+    let profile = profile();
+    let share = Share { alone: alone.parse().unwrap(), ..share(&profile, server) };
     let secs = std::time::Duration::from_secs(secs.parse().unwrap());
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
-    let all = send(profile, share, format!("http://{api}/things"));
-    // The time is over when it is over, whoever still waits.
-    let _ = runtime.block_on(async { tokio::time::timeout(secs, all).await });
+    let url = format!("http://{api}/things");
+    runtime.block_on(async {
+        let gate = Gate::shared(profile, &share).await.unwrap();
+        // The time is over when it is over, whoever still waits.
+        let _ = tokio::time::timeout(secs, send(&gate, url)).await;
+        gate.close().await;
+    });
 }
 
-async fn send(profile: Profile, share: Share, url: String) {
-    let gate = Gate::shared(profile, &share).unwrap();
+/// An API that allows fifty a second, and says nothing about it.
+pub(crate) fn profile() -> Profile {
+    const PACES: Paces = Paces::new(&[Pace::new(50, Nanos::from_secs(1))]);
+    Profile { name: "the API", paces: PACES, ..Profile::generic() }
+}
+
+/// It is shared by four.
+pub(crate) fn share(profile: &Profile, server: &str) -> Share {
+    let [url, limit, id] = [&format!("http://{server}"), "HeldFifty", "bot"].map(str::to_owned);
+    let server = ShareServer { url, limit, id, token: None };
+    Share { if_absent: IfAbsent::Refuse, ..Share::of(profile, server, 4).unwrap() }
+}
+
+async fn send(gate: &Gate, url: String) {
     let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-    let client = TrackLayer::new(&gate).layer(client);
+    let client = TrackLayer::new(gate).layer(client);
     let mut tasks = JoinSet::new();
     for _ in 0..TASKS {
         let (client, url) = (client.clone(), url.clone());

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tollgate::Clock;
@@ -16,27 +17,27 @@ use crate::network::Network;
 use crate::process;
 
 const PROCESSES: usize = 4;
-/// One for each door: held until they are given back, and spent.
+/// One that is held until it is given back, and others that keep nothing that is shared.
 const LIMITS: &str = "
-HeldFifty: { burst: 50, count: 1, period: 365d }
+HeldFifty: { burst: 50, count: 1, period: 1m }
 SpentFifty: { burst: 2, count: 48, period: 1s }
+HeldForty: { burst: 40, count: 1, period: 1m }
+OnlyLooked: { burst: 50, count: 1, period: 1m, shadow: true }
 ";
-const RULES: &str = "rules:\n  - { match: '^fifty$', use: SpentFifty, id: 'bot' }\n";
 
-/// Which door of the server they use.
+/// How the server is reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Door {
-    Http,
-    /// Through a network, on the server's clock so many seconds before a term ends.
-    Far {
-        term_ends_in_secs: u64,
-    },
-    Udp,
+pub(crate) enum Way {
+    Direct,
+    /// Through a network that may stand still.
+    Network,
 }
 
 pub(crate) struct Scene {
     pub(crate) api: Api,
     pub(crate) network: Option<Network>,
+    /// Where the processes find the server.
+    pub(crate) server_address: SocketAddr,
     settings: Settings,
     server: Option<Server>,
     processes: Vec<Child>,
@@ -44,34 +45,54 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Processes with a share of their own, for so many seconds.
-    pub(crate) fn start(door: Door, alone: u32, secs: u64) -> Self {
+    /// A server and an API.
+    pub(crate) fn start(way: Way) -> Self {
+        Self::start_with(way, |_| {})
+    }
+
+    /// The same with other settings of the server.
+    pub(crate) fn start_with(way: Way, change: impl FnOnce(&mut Settings)) -> Self {
+        static SCENES: AtomicU32 = AtomicU32::new(0);
+        let number = SCENES.fetch_add(1, Ordering::Relaxed);
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("sharing-{}-{alone}", std::process::id()));
+            .join(format!("sharing-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let mut settings = settings(&folder);
+        change(&mut settings);
         let server = Server::start(&settings, Arc::new(Clock::start())).unwrap();
         // Where it comes back if it goes away.
         settings.http.listen = server.address("http");
-        settings.udp.listen = server.address("udp");
-        let [http, udp] = ["http", "udp"].map(|name| server.address(name).unwrap());
-        let network = match door {
-            Door::Far { term_ends_in_secs } => Some(Network::start(http, term_ends_in_secs)),
-            Door::Http | Door::Udp => None,
-        };
-        let (name, address) = match (&network, door) {
-            (Some(network), _) => ("http", network.address),
-            (None, Door::Udp) => ("udp", udp),
-            (None, _) => ("http", http),
-        };
-        let api = Api::start();
-        let start = || {
+        let http = server.address("http").unwrap();
+        let network = (way == Way::Network).then(|| Network::start(http));
+        let server_address = network.as_ref().map_or(http, |network| network.address);
+        let (api, server, processes) = (Api::start(), Some(server), Vec::new());
+        Self { api, network, server_address, settings, server, processes, folder }
+    }
+
+    /// Four processes with a share of their own, which send for so many seconds and then close.
+    pub(crate) fn start_processes(&mut self, alone: u32, secs: u64) {
+        for _ in 0..PROCESSES {
             let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args([process::WORD, name, &address.to_string(), &api.address.to_string()]);
-            command.args([alone.to_string(), secs.to_string()]).spawn().unwrap()
-        };
-        let processes = (0..PROCESSES).map(|_| start()).collect();
-        Self { api, network, settings, server: Some(server), processes, folder }
+            let [server, api] = [self.server_address, self.api.address].map(|it| it.to_string());
+            let [alone, secs] = [alone.to_string(), secs.to_string()];
+            let process = command.args([process::WORD, &server, &api, &alone, &secs]).spawn();
+            self.processes.push(process.unwrap());
+        }
+    }
+
+    /// Kills all processes.
+    pub(crate) fn kill_processes(&mut self) {
+        for mut process in self.processes.drain(..) {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    /// Waits until all processes have closed and ended.
+    pub(crate) fn join_processes(&mut self) {
+        for mut process in self.processes.drain(..) {
+            assert!(process.wait().unwrap().success(), "a process failed");
+        }
     }
 
     pub(crate) fn stop_server(&mut self) {
@@ -94,9 +115,7 @@ impl Scene {
 
     /// Waits for the processes to end. How many requests the API had to refuse.
     pub(crate) fn end(mut self) -> usize {
-        for process in &mut self.processes {
-            assert!(process.wait().unwrap().success(), "a process failed");
-        }
+        self.join_processes();
         self.stop_server();
         self.api.refused()
     }
@@ -121,12 +140,11 @@ fn settings(folder: &std::path::Path) -> Settings {
     let mut settings = Settings::default();
     let free = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     settings.http.listen = free;
-    settings.udp.listen = free;
+    settings.udp.listen = None;
     settings.bucket.stream.listen = None;
     settings.throttr.stream.listen = None;
     settings.resp.listen = None;
     settings.memory = 64 << 20;
     settings.limits = Some(write("limits.yaml", LIMITS));
-    settings.udp.rules = Some(write("rules.yaml", RULES));
     settings
 }

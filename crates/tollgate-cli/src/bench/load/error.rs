@@ -47,7 +47,7 @@ impl From<ReadError> for BenchError {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::NotText(faults) => Self::Faults(faults),
-            error @ ReadError::Io { .. } => Self::Read(error),
+            error => Self::Read(error),
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) enum HttpError {
     WantsCertificate { url: Url, source: io::Error },
     #[error(
         "{url} refuses the certificate that is shown with --cert: it is not signed by whom the \
-         server trusts (`http.client_ca` there), or not any more valid"
+         server trusts (`http.client_ca` there), or it is no longer valid"
     )]
     RefusesCertificate { url: Url, source: io::Error },
     #[error("talking to {url} (is it http:// or https://?)")]
@@ -58,8 +58,8 @@ pub(crate) enum HttpError {
     #[error("using the certificate {} and its key", path.display())]
     Certificate { path: PathBuf, source: rustls::Error },
     #[error(
-        "this system keeps its certificates where nobody looks: say with --ca FILE who signed the \
-         certificate of the server"
+        "no certificates of this system were found: say with --ca FILE who signed the certificate of \
+         the server"
     )]
     NoAuthorities,
     #[error("the token has characters that no header can hold")]

@@ -34,6 +34,7 @@ const MEMORY = [
   { label: "Keys of its share", fill: (cell, { holder }) => fillShare(cell, holder) },
   { label: "Evicted", number: true, text: ({ holder }) => count(holder.evicted) },
   { label: "Turned away", number: true, text: ({ holder }) => count(holder.turned_away) },
+  { label: "Share full", number: true, text: ({ holder }) => count(holder.share_full ?? 0) },
 ];
 /** So many limits are shown with what they hold of memory; the server tells who is short of it first. */
 const HOLDERS_MAX = 20;

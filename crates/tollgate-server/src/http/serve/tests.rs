@@ -15,7 +15,6 @@ use tollgate::Clock;
 use super::super::activity::Busy;
 use super::super::connection::Caller;
 use super::*;
-use crate::reading::Place;
 use crate::settings::Settings;
 use crate::worker;
 
@@ -35,7 +34,7 @@ fn serve(change: impl FnOnce(&mut Http)) -> Closed {
     settings.throttr.stream.listen = None;
     settings.resp.listen = None;
     settings.workers = std::num::NonZeroUsize::new(1);
-    let keys = Arc::new(Keys::open(&settings.http, &Place::default()).unwrap());
+    let keys = Arc::new(Keys::open(&settings.http).unwrap());
     let mut opening = Opening::sockets(&settings, &keys).unwrap();
     let (drain, draining) = watch::channel(false);
     let (time, patience) = (Arc::new(Clock::start()), Duration::ZERO);

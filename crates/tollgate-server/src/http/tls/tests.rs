@@ -134,12 +134,11 @@ fn a_client_that_knows_the_authority_comes_in_and_speaks_http_2() {
     let folder = Folder::new("plain");
     let authority = Authority::new();
     let files = folder.files(&authority.sign(&["localhost"]), None);
-    let (server, _) =
-        handshake(files.load(&Place::default()).unwrap(), client(&authority.cert, None)).unwrap();
+    let (server, _) = handshake(load(&files).unwrap(), client(&authority.cert, None)).unwrap();
     assert_eq!(server.alpn_protocol(), Some(&b"h2"[..]));
     assert!(server.peer_certificates().is_none());
     let stranger = client(&Authority::new().cert, None);
-    assert!(handshake(files.load(&Place::default()).unwrap(), stranger).is_err());
+    assert!(handshake(load(&files).unwrap(), stranger).is_err());
 }
 
 #[test]
@@ -148,12 +147,10 @@ fn with_a_client_authority_every_client_needs_a_certificate_of_it() {
     let (authority, clients) = (Authority::new(), Authority::new());
     let files = folder.files(&authority.sign(&["localhost"]), Some(&clients.cert));
     let ask = |own: Option<&Pair>| {
-        handshake(files.load(&Place::default()).unwrap(), client(&authority.cert, own)).map(
-            |(server, _)| {
-                let chain = server.peer_certificates().unwrap();
-                client_name(&chain[0])
-            },
-        )
+        handshake(load(&files).unwrap(), client(&authority.cert, own)).map(|(server, _)| {
+            let chain = server.peer_certificates().unwrap();
+            client_name(&chain[0])
+        })
     };
     let shop = clients.sign(&["shop.internal", "other.internal"]);
     assert_eq!(ask(Some(&shop)).unwrap(), "cert:shop.internal");
@@ -182,7 +179,16 @@ fn nobody_with_a_certificate_is_called_like_a_token_or_the_server() {
 }
 
 fn reload(tls: &Reloading) -> Result<(), TlsError> {
-    tls.files().load(&Place::default()).map(|config| tls.apply(config))
+    tls.apply(&tls.files().read(&Place::default())?)
+}
+
+fn open(files: TlsFiles) -> Reloading {
+    let texts = files.read(&Place::default()).unwrap();
+    Reloading::new(files, &texts).unwrap()
+}
+
+fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
+    files.parse(&files.read(&Place::default())?)
 }
 
 #[test]
@@ -191,7 +197,7 @@ fn the_next_connection_sees_a_certificate_that_was_replaced() {
     let (old, new) = (Authority::new(), Authority::new());
     let files = folder.files(&old.sign(&["localhost"]), None);
     let stamp = files.stamp(&Place::default());
-    let tls = Reloading::new(files, &Place::default()).unwrap();
+    let tls = open(files);
     let is_known_by =
         |authority: &Authority| handshake(tls.config(), client(&authority.cert, None)).is_ok();
     assert!(is_known_by(&old) && !is_known_by(&new));
@@ -207,8 +213,7 @@ fn a_bad_file_never_replaces_a_good_one() {
     let folder = Folder::new("bad");
     let authority = Authority::new();
     let pair = authority.sign(&["localhost"]);
-    let tls =
-        Reloading::new(folder.files(&pair, Some(&authority.cert)), &Place::default()).unwrap();
+    let tls = open(folder.files(&pair, Some(&authority.cert)));
     for (name, text) in [("cert.pem", ""), ("key.pem", "x"), ("ca.pem", "-----BEGIN CERT")] {
         folder.write(name, text);
         assert!(reload(&tls).is_err(), "{name}");
@@ -247,12 +252,12 @@ fn what_is_wrong_with_a_file_is_said_with_its_path() {
     for (name, text, words) in cases {
         let files = folder.files(&pair, Some(&authority.cert));
         let path = folder.write(name, text);
-        let error = with_causes(&files.load(&Place::default()).err().unwrap());
+        let error = with_causes(&load(&files).err().unwrap());
         assert!(error.contains(words), "{name}: {error}\nexpected {words}");
         assert!(error.contains(path.to_str().unwrap()), "{error}");
     }
     let files = TlsFiles { key: folder.0.join("none"), ..folder.files(&pair, None) };
-    let error = with_causes(&files.load(&Place::default()).err().unwrap());
+    let error = with_causes(&load(&files).err().unwrap());
     assert!(
         error.starts_with("reading the private key from") && error.contains("none: "),
         "{error}"

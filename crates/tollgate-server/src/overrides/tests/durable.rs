@@ -59,6 +59,24 @@ fn what_is_written_is_what_is_read() {
 }
 
 #[test]
+fn a_document_from_before_there_were_sums_is_read_and_given_one() {
+    let desk = Desk::new();
+    let server = desk.start();
+    put(&server, "ada", 100).unwrap();
+    drop(server);
+    let file = desk.state("overrides.json");
+    let whole = fs::read_to_string(&file).unwrap();
+    let (body, _) = whole.split_once(",\n\"sum\"").unwrap();
+    fs::write(&file, format!("{body}}}\n").replace("\"version\": 2", "\"version\": 1")).unwrap();
+    let server = desk.start();
+    assert_eq!(left(&server, "ada"), 100);
+    let again = fs::read_to_string(&file).unwrap();
+    assert!(again.starts_with("{\"version\": 2,") && again.contains("\n\"sum\": \""), "{again}");
+    let server = desk.restart(server);
+    assert_eq!(left(&server, "ada"), 100);
+}
+
+#[test]
 fn only_the_owner_reads_the_files() {
     use std::os::unix::fs::PermissionsExt;
     let desk = Desk::new();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tollgate::Nanos;
 use tollgate_server::settings::XRateLimit;
 
-use super::client::{Asked, assert_problem};
+use super::client::{Asked, NOW, assert_problem};
 
 const LIMITS: &str = "
 A: {burst: 2, count: 1, period: 1s}
@@ -129,6 +129,22 @@ fn a_batch_decides_each_on_its_own() {
     assert_problem(&results[2]["problem"], "unknown-limit", Some("transactions[2].limit"));
     assert_problem(&results[4]["problem"], "bad-id", Some("transactions[4].asks[1].id"));
     assert_eq!(asked.get("/v1/buckets/A/x").json()["remaining"], 2);
+}
+
+#[test]
+fn a_batch_says_what_time_it_is_and_since_when_the_server_counts() {
+    let asked = Asked::starter();
+    let look = || {
+        let body = r#"{"transactions":[{"op":"check","limit":"LoginsPerUser","id":"ada"}]}"#;
+        let answer = asked.send("POST", "/v1/batch", Some(body), &[]);
+        ["tollgate-now-ns", "tollgate-started-ns"]
+            .map(|name| answer.headers[name].to_str().unwrap().parse::<u64>().unwrap())
+    };
+    let [now, started] = look();
+    assert_eq!(now, NOW * 1_000_000_000);
+    assert!(started <= now);
+    asked.at(Nanos::new(1_500));
+    assert_eq!(look(), [now + 1_500, started]);
 }
 
 #[test]

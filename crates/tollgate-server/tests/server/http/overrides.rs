@@ -50,6 +50,13 @@ fn an_override_is_in_force_from_the_next_ask_on_and_what_was_spent_stays_spent()
         "origin": null, "in_force": true, "reason": null,
     });
     assert_eq!(made["override"], expected);
+    // A period is taken as it is answered, too.
+    for period in [json!(0.5), json!(60)] {
+        let mut again = more();
+        again["period"] = period.clone();
+        again["lower"] = true.into();
+        assert_eq!(asked.put(ADA, &again)["override"]["period"], period);
+    }
     let answer = asked.spend("Logins", "ada");
     assert_eq!((&answer["allowed"], &answer["remaining"]), (&json!(true), &json!(14)));
     assert_eq!(asked.get("/v1/limits/Logins").json()["overrides"], 2);
@@ -228,6 +235,10 @@ fn what_cannot_be_an_override_is_told_by_its_field() {
         (with("burst", 0.into()), 422, "bad-override", "burst"),
         (with("count", 0.into()), 422, "bad-override", "count"),
         (with("period", "60".into()), 422, "bad-override", "period"),
+        (with("period", 0.into()), 422, "bad-override", "period"),
+        (with("period", (-60).into()), 422, "bad-override", "period"),
+        (with("period", 1e300.into()), 422, "bad-override", "period"),
+        (with("period", Value::Null), 400, "bad-json", "period"),
         (with("period", "soon".into()), 422, "bad-override", "period"),
         (with("why", " ".into()), 422, "bad-override", "why"),
         (with("why", "x".repeat(2000).into()), 422, "bad-override", "why"),

@@ -35,8 +35,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let wait = Strategy::Wait { queue: 100, deadline: Duration::from_secs(30) };
     let gate = Gate::new(Profile::discord()).with(wait);
-    let client =
-        reqwest_middleware::ClientBuilder::new(reqwest::Client::new()).with(gate.clone()).build();
+    let client = gate.client(reqwest::Client::builder())?;
     let mut tasks = JoinSet::new();
     for number in 1..=12 {
         let url = format!("http://{}/api/v10/channels/42/messages", discord.address);

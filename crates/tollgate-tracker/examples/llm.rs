@@ -29,7 +29,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     .await?;
 
     let gate = Gate::new(Profile::openai()).with(Strategy::Error);
-    let client = reqwest_middleware::ClientBuilder::new(reqwest::Client::new()).with(gate).build();
+    let client = gate.client(reqwest::Client::builder())?;
     let ask = |tokens: u64| {
         let url = format!("http://{}/v1/chat/completions", model.address);
         let costs = Costs { tokens, ..Costs::default() };
@@ -39,12 +39,8 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("a short question: {}", ask(800).await?.status());
     println!("another: {}", ask(900).await?.status());
     // This one is more than there is now, and the gate knows.
-    let Err(reqwest_middleware::Error::Middleware(error)) = ask(6_000).await else {
-        return Err("it was sent".into());
-    };
-    let Some(Refused::Limited(limited)) = error.downcast_ref::<Refused>() else {
-        return Err("it failed otherwise".into());
-    };
+    let Err(error) = ask(6_000).await else { return Err("it was sent".into()) };
+    let Some(Refused::Limited(limited)) = Refused::of(&error) else { return Err(error.into()) };
     println!("a long text: in {}, because of {:?}", limited.retry_in, limited.unit);
     assert_eq!(limited.unit, Unit::Tokens);
     Ok(())

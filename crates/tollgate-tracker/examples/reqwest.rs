@@ -22,8 +22,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     .await?;
 
     let gate = Gate::new(Profile::github()).with(Strategy::Error);
-    let client =
-        reqwest_middleware::ClientBuilder::new(reqwest::Client::new()).with(gate.clone()).build();
+    let client = gate.client(reqwest::Client::builder())?;
     let url = format!("http://{}/repos/octocat/hello", api.address);
 
     let response = client.get(&url).send().await?;
@@ -31,12 +30,10 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(response.text().await?.contains("secondary"), "the body is still there to read");
 
     // The next request is not sent at all.
-    let Err(reqwest_middleware::Error::Middleware(error)) = client.get(&url).send().await else {
-        return Err("it was sent".into());
-    };
-    let refused = error.downcast_ref::<Refused>().ok_or("it failed otherwise")?;
+    let Err(error) = client.get(&url).send().await else { return Err("it was sent".into()) };
+    let refused = Refused::of(&error).ok_or("it failed otherwise")?;
     println!("the gate says: {refused}");
     let retry_at = refused.retry_at().ok_or("it is closed")?;
-    assert!(retry_at.since(gate.now()) > tollgate::Nanos::from_secs(29));
+    assert!(retry_at.since(gate.now()) > tollgate_tracker::Nanos::from_secs(29));
     Ok(())
 }

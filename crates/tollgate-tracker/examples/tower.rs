@@ -14,7 +14,7 @@ use hyper::{Request, Response};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use local::Local;
-use tollgate::{Clock, Moment, Nanos};
+use tollgate_tracker::{Clock, Moment, Nanos};
 use tollgate_tracker::{Gate, Profile, TrackLayer};
 use tower::{Layer as _, ServiceExt as _};
 

@@ -10,6 +10,9 @@ use std::num::{NonZeroU32, NonZeroU64};
 pub(crate) struct Slot(NonZeroU64);
 
 impl Slot {
+    /// The first place of all.
+    pub(crate) const FIRST: Self = Self(NonZeroU64::MIN);
+
     fn new(index: u32, serial: NonZeroU32) -> Self {
         Self(NonZeroU64::from(serial) | u64::from(index) << 32)
     }
@@ -49,15 +52,22 @@ impl<T> Arena<T> {
     }
 
     /// Adds a value; nothing when all of the 2^32 numbers are taken.
+    #[inline]
     pub(crate) fn insert(&mut self, value: T) -> Option<Slot> {
+        self.insert_with(|_| value)
+    }
+
+    /// Adds a value that knows where it is.
+    #[inline]
+    pub(crate) fn insert_with(&mut self, make: impl FnOnce(Slot) -> T) -> Option<Slot> {
         if let Some(index) = self.free.pop() {
             let cell = self.cells.get_mut(index as usize)?;
-            cell.value = Some(value);
+            cell.value = Some(make(cell.slot));
             return Some(cell.slot);
         }
         let index = u32::try_from(self.cells.len()).ok()?;
         let slot = Slot::new(index, NonZeroU32::MIN);
-        self.cells.push(Cell { slot, value: Some(value) });
+        self.cells.push(Cell { slot, value: Some(make(slot)) });
         Some(slot)
     }
 
@@ -82,9 +92,23 @@ impl<T> Arena<T> {
         if cell.slot == slot { cell.value.as_mut() } else { None }
     }
 
+    /// How many places there are, with values and without.
+    pub(crate) fn places(&self) -> usize {
+        self.cells.len()
+    }
+
     /// The slot of the value at a place, if there is one.
     pub(crate) fn slot(&self, place: usize) -> Option<Slot> {
         self.cells.get(place).filter(|cell| cell.value.is_some()).map(|cell| cell.slot)
+    }
+
+    /// The slots of all values.
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        self.cells.iter().filter(|cell| cell.value.is_some()).map(|cell| cell.slot).collect()
+    }
+
+    pub(crate) fn into_values(self) -> impl Iterator<Item = (Slot, T)> {
+        self.cells.into_iter().filter_map(|cell| Some((cell.slot, cell.value?)))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {

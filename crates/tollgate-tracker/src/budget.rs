@@ -1,13 +1,18 @@
 //! One budget: what a server said is left of something, and what that allows.
 
+mod fixed_end;
 mod level;
 mod untold;
+mod whole_seconds;
 mod window;
 
 use std::sync::Arc;
 
-use tollgate::{Moment, Nanos};
+use serde::{Deserialize, Serialize};
+use tollgate_time::{Moment, Nanos};
 
+use crate::cost_estimate::{CostEstimate, Payer, Standing};
+use crate::dialect::Dialect;
 use crate::headers::{Told, Unit};
 use crate::length::Length;
 use level::Level;
@@ -25,7 +30,8 @@ pub enum Refill {
     /// All of it at one moment, which may move: the latest that was said counts. Where a server says
     /// only when there is more, as in `RateLimit`, one request finds out how much that is.
     Moving,
-    /// Little by little; what is said is when it will be full.
+    /// Little by little; what is said is when it will be full. Where the answers show that all of
+    /// it comes at one moment, they are believed.
     Continuously,
 }
 
@@ -40,6 +46,10 @@ pub(crate) struct Heard {
     pub(crate) credit: Length,
     /// How long to wait where nothing says how long.
     pub(crate) unsaid: Length,
+    /// In which second of the server's clock it was made, where that was read.
+    pub(crate) date_secs: Option<u64>,
+    /// The longest wait that is believed: after it, one request finds out.
+    pub(crate) longest: Length,
 }
 
 /// What is known of round trips.
@@ -59,21 +69,34 @@ pub(crate) enum Open {
     /// At that moment, if nothing else happens; and what a server said that was longer than
     /// anybody waits.
     At(Moment, Option<f64>),
+    /// When an answer comes, or is late: nobody knows how much there is.
+    Probing,
+    /// When an answer comes, or none has come so long after the patience with the last request, and not
+    /// before that moment: it was counted in a window that is over.
+    Answered {
+        /// How long a window lasts.
+        window: Length,
+        /// When the window that is known ends.
+        from: Moment,
+    },
     /// Only when an answer comes.
-    Answered,
+    Placed,
 }
 
 /// One budget of a bucket.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Budget {
     /// The name of its policy, mostly empty.
+    #[serde(with = "crate::tracker::text")]
     pub(crate) name: Arc<str>,
     pub(crate) unit: Unit,
     pub(crate) limit: Option<u64>,
+    /// What requests take of it that do not say what they cost, once there was one.
+    pub(crate) estimate: Option<Box<CostEstimate>>,
     stock: Stock,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Stock {
     Window(Window),
     Level(Level),
@@ -90,7 +113,7 @@ impl Budget {
             (_, Refill::Fixed { precision }) => Stock::Window(Window::new(Some(precision.into()))),
             (_, Refill::Moving) => Stock::Window(Window::new(None)),
         };
-        Self { name: Arc::from(told.name), unit: told.unit, limit: None, stock }
+        Self { name: Arc::from(told.name), unit: told.unit, limit: None, estimate: None, stock }
     }
 
     pub(crate) fn is(&self, told: &Told<'_>) -> bool {
@@ -98,12 +121,24 @@ impl Budget {
     }
 
     /// Learns what a response says. What is in flight is no longer the request it answers.
-    pub(crate) fn learn(&mut self, told: &Told<'_>, cost: u64, in_flight: u64, heard: &Heard) {
+    pub(crate) fn learn(
+        &mut self,
+        told: &Told<'_>,
+        cost: u64,
+        in_flight: u64,
+        heard: &Heard,
+        dialect: &mut Dialect,
+    ) {
         // A limit of nothing would never let anybody ask again.
         let limit = told.limit.map(|limit| limit.max(1));
         let known = limit.or(self.limit);
+        if let Stock::Level(level) = &mut self.stock
+            && level.is_window(told, known, heard)
+        {
+            self.stock = Stock::Window(Window::new(None));
+        }
         match &mut self.stock {
-            Stock::Window(window) => window.learn(told, known, cost, heard),
+            Stock::Window(window) => window.learn(told, known, cost, heard, dialect),
             Stock::Level(level) => level.learn(told, known, cost, heard),
             Stock::Places => {
                 let seen = told.remaining.map(|left| left.saturating_add(in_flight).max(1));
@@ -112,6 +147,20 @@ impl Budget {
             }
         }
         self.limit = known;
+    }
+
+    /// Learns from a response what its request took.
+    #[cold]
+    pub(crate) fn learn_cost(&mut self, told: &Told<'_>, payer: Payer, heard: &Heard) {
+        let Some(left) = told.remaining else { return };
+        let (refill, began) = match &self.stock {
+            Stock::Window(window) if !window.is_current(told, heard) => return,
+            Stock::Window(window) => (None, window.full_at()),
+            Stock::Level(level) => (level.refill(self.limit), Moment::EPOCH),
+            Stock::Places => return,
+        };
+        let standing = Standing { left, limit: self.limit, refill, began };
+        self.estimate.get_or_insert_default().learn(payer, &standing, heard);
     }
 
     /// Learns what a response says that may speak of another budget of that name.
@@ -139,7 +188,7 @@ impl Budget {
             Stock::Window(window) => window.open(self.limit, cost, in_flight, now, credit),
             Stock::Level(level) => level.open(self.limit, cost, in_flight, now, credit),
             Stock::Places if in_flight < self.limit.unwrap_or(1) => Open::Now,
-            Stock::Places => Open::Answered,
+            Stock::Places => Open::Placed,
         }
     }
 
@@ -149,6 +198,15 @@ impl Budget {
             Stock::Window(window) => window.predict(self.limit, cost, ahead, now, trip),
             Stock::Level(level) => level.predict(self.limit, cost, ahead, trip.credit),
             Stock::Places => None,
+        }
+    }
+
+    /// Whatever was said, there is more after the longest wait from now on.
+    pub(crate) fn wait_at_most(&mut self, longest: Nanos, now: Moment) {
+        match &mut self.stock {
+            Stock::Window(window) => window.end_by(now.after(longest)),
+            Stock::Level(level) => level.wait_at_most(longest, self.limit, now),
+            Stock::Places => {}
         }
     }
 

@@ -6,7 +6,7 @@
 //! still arrives in time. How short a round trip can be nobody knows, but a part of the shortest
 //! that was seen lately is a careful guess; and where round trips differ a lot, a smaller part.
 
-use tollgate::{Moment, Nanos};
+use tollgate_time::{Moment, Nanos};
 
 use crate::budget::Trip;
 use crate::length::Length;
@@ -25,6 +25,9 @@ const PERCENT_MAX: u64 = 75;
 const CREDIT_MAX: Length = Length::from_nanos(1_000_000_000);
 /// How long an answer takes before any was seen.
 const ANSWER_UNSEEN: u64 = 100_000_000;
+
+/// How long an answer that others wait for is waited for, at least.
+const PATIENCE: Nanos = Nanos::new(500_000_000);
 
 /// The round trips seen lately.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +85,11 @@ impl Credit {
     /// How long an answer usually takes; never zero, or who waits for one would ask at once.
     pub(crate) fn usual(&self) -> Nanos {
         Nanos::new(u128::from(self.usual.max(1_000_000)))
+    }
+
+    /// How long an answer that others wait for is waited for, before one more is sent.
+    pub(crate) fn patience(&self) -> Nanos {
+        PATIENCE.max(Nanos::new(self.usual.saturating_add(self.usual / 2).into()))
     }
 
     fn earned(&self) -> Length {

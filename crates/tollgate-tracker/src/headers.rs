@@ -42,4 +42,4 @@ mod tests;
 pub use fuzz::fuzz_one;
 pub use read::read;
 pub(crate) use read::read_into;
-pub use said::{BUDGETS_MAX, Said, Scope, Told, Unit, WAIT_MAX, Wait};
+pub use said::{BUDGETS_MAX, Rounded, Said, Scope, Told, Unit, WAIT_MAX, Wait};

@@ -1,6 +1,6 @@
 //! Refused requests in a sliding stretch of time, for servers that ban whoever has too many.
 
-use tollgate::{Moment, Nanos};
+use tollgate_time::{Moment, Nanos};
 
 /// How many refused requests a server bears before it bans the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +35,39 @@ impl Invalid {
     }
 
     pub(crate) fn add(&mut self, now: Moment) {
+        self.add_many(now, 1);
+    }
+
+    /// So many were refused then, or since, if others were counted after them.
+    pub(crate) fn add_many(&mut self, now: Moment, count: u32) {
         self.advance(now);
         let place = self.place(self.latest);
-        self.seconds[place] = self.seconds[place].saturating_add(1);
-        self.total += 1;
+        let known = self.seconds[place];
+        self.seconds[place] = known.saturating_add(count);
+        self.total += u64::from(self.seconds[place] - known);
+    }
+
+    /// The ends of the seconds in which some were refused, the earliest first, and how many.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = (Moment, u32)> {
+        let all = self.seconds.len() as u64;
+        let oldest = (self.latest + 1).saturating_sub(all);
+        let ends = (oldest..=self.latest).map(|second| {
+            let end = Moment::from_nanos(second.saturating_mul(SECOND) + SECOND - 1);
+            (end, self.seconds[self.place(second)])
+        });
+        ends.filter(|(_, count)| *count > 0)
     }
 
     /// How many more may be refused, if those in flight all are.
     pub(crate) fn left(&mut self, in_flight: usize, now: Moment) -> u64 {
         self.advance(now);
         u64::from(self.count).saturating_sub(1 + self.total + in_flight as u64)
+    }
+
+    /// Whether none is counted any more.
+    pub(crate) fn is_idle(&self, now: Moment) -> bool {
+        let seconds = self.seconds.len() as u64;
+        self.total == 0 || now.as_nanos() / SECOND >= self.latest.saturating_add(seconds)
     }
 
     /// When the first of those that are counted is forgotten.

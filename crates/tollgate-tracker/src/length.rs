@@ -2,13 +2,14 @@
 
 use std::num::NonZeroU64;
 
-use tollgate::Nanos;
+use serde::{Deserialize, Serialize};
+use tollgate_time::Nanos;
 
 /// A length in 64 bits, which is 584 years and half of what [`Nanos`] takes.
 ///
 /// It is kept as one more than it is, which is never zero: so one that may be missing takes no more
 /// room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Length(NonZeroU64);
 
 impl Length {

@@ -8,9 +8,12 @@
 )]
 
 mod arena;
+mod block;
 mod bucket;
 mod budget;
+mod cost_estimate;
 mod credit;
+mod dialect;
 #[cfg(feature = "tokio")]
 pub mod gate;
 pub mod headers;
@@ -18,11 +21,16 @@ mod invalid;
 #[cfg(feature = "tower")]
 pub mod layer;
 mod length;
+mod lines;
 #[cfg(feature = "reqwest")]
 pub mod middleware;
+mod origin;
 mod pace;
+mod paces;
 pub mod profile;
 mod recent;
+#[cfg(feature = "reqwest")]
+pub mod redirect;
 mod refusal;
 #[cfg(any(feature = "tower", feature = "reqwest"))]
 pub mod replay;
@@ -30,22 +38,26 @@ mod request;
 #[cfg(feature = "sharing")]
 pub mod share;
 mod tracker;
+mod unstated_limit;
 mod verdict;
 
-#[cfg(any(feature = "tower", feature = "reqwest"))]
-pub use gate::Group;
+pub use block::UNSAID_MAX;
 #[cfg(feature = "tokio")]
-pub use gate::{Gate, Pass, Refused, Strategy};
+pub use gate::{Gate, Refused, Retry, RetryMethods, SendPermit, Strategy};
+#[cfg(any(feature = "tower", feature = "reqwest"))]
+pub use gate::{Group, Waited};
 #[cfg(feature = "tower")]
 pub use layer::TrackLayer;
+pub use origin::Origin;
 pub use profile::Profile;
 pub use refusal::BODY_BYTES_MAX;
 pub use request::{Costs, Request, Response};
+pub use tollgate_time::{Clock, Moment, Nanos};
 pub use tracker::{
-    BUCKETS_MAX, IN_FLIGHT_MAX, QUEUE_DEFAULT, ROUTES_MAX, Snapshot, State, Tracker, UNSAID_MAX,
-    WAITERS_MAX,
+    BUCKETS_MAX, IN_FLIGHT_MAX, LoadError, ORIGINS_MAX, QUEUE_DEFAULT, ROUTES_MAX, SAVED_BYTES_MAX,
+    Snapshot, State, Tracker, WAITERS_MAX,
 };
-pub use verdict::{Limited, Permit, Reason, Ticket, Verdict};
+pub use verdict::{Limited, Reason, Reservation, Verdict, WaiterId};
 
 /// The guide, whose examples are tests. It exists in the documentation only.
 #[cfg(all(doc, feature = "tower", feature = "reqwest", feature = "sharing"))]

@@ -3,8 +3,8 @@
 //! [`Profile::generic`] needs nothing to be known. Where something is, it is quickly said:
 //!
 //! ```
-//! use tollgate::Nanos;
-//! use tollgate_tracker::profile::{Pace, Profile, Refill, RouteWriter};
+//! use tollgate_time::Nanos;
+//! use tollgate_tracker::profile::{Pace, Paces, Profile, Refill, RouteWriter};
 //! use tollgate_tracker::{Request, Tracker};
 //!
 //! /// Each collection has a budget of its own; `GET` and `HEAD` share it.
@@ -17,14 +17,15 @@
 //!     }
 //! }
 //!
-//! let profile = Profile {
+//! const LIBRARY: Profile = Profile {
 //!     name: "the library",
 //!     route,
-//!     pace: Some(Pace { count: 10, window: Nanos::from_secs(1) }),
+//!     paces: Paces::new(&[Pace::new(10, Nanos::from_secs(1))]),
+//!     at_once: Some(4),
 //!     refill: Refill::Fixed { precision: Nanos::from_secs(1) },
 //!     ..Profile::generic()
 //! };
-//! let tracker = Tracker::new(profile);
+//! let tracker = Tracker::new(LIBRARY);
 //! # drop(tracker);
 //! ```
 
@@ -33,14 +34,24 @@ mod github;
 mod models;
 pub(crate) mod route;
 
-use tollgate::{Moment, Nanos};
+use serde::{Deserialize, Serialize};
+use tollgate_time::{Moment, Nanos};
 
 pub use crate::budget::Refill;
 pub use crate::invalid::{INVALID_SECS_MAX, InvalidMax};
-pub use crate::pace::{PACE_MAX, Pace};
+pub use crate::pace::{PACE_MAX, Pace, PaceCostFn};
+pub(crate) use crate::paces::PaceCosts;
+pub use crate::paces::{PACES_MAX, Paces};
 use crate::request::Request;
 pub(crate) use route::Route;
 pub use route::{NAME_BYTES_MAX, RouteWriter};
+
+/// The longest wait that is believed, where nothing else is set.
+pub const LONGEST_WAIT_DEFAULT: Nanos = Nanos::from_secs(3_600);
+
+/// From here on a whole number in a body is taken to count milliseconds, where nothing else shows
+/// what it counts: few are told to wait for minutes by nothing but a body.
+pub const WHOLE_MILLIS_MIN: u32 = 100;
 
 /// Writes the pieces that tell a request's route from others.
 pub type RouteFn = fn(&Request<'_>, &mut RouteWriter<'_>);
@@ -50,10 +61,17 @@ pub type RouteFn = fn(&Request<'_>, &mut RouteWriter<'_>);
 pub struct Profile {
     /// What people call it; also the name of the bucket of all requests.
     pub name: &'static str,
+    /// The hosts that are one API, in lower case: they share all budgets and limits, whatever the
+    /// scheme and the port. Every other origin, and each if there are none, has an account of its
+    /// own for which the profile holds as well.
+    pub hosts: &'static [&'static str],
     /// Which budget a request belongs to.
     pub route: RouteFn,
-    /// A limit on all requests that is not told in header fields, and so is kept in advance.
-    pub pace: Option<Pace>,
+    /// Limits on all requests, or on some of them, that are not told in header fields, and so are kept
+    /// in advance.
+    pub paces: Paces,
+    /// How many requests may be in flight at once, where that is limited.
+    pub at_once: Option<u32>,
     /// How budgets fill up again.
     pub refill: Refill,
     /// What the body of a refusal looks like.
@@ -63,6 +81,8 @@ pub struct Profile {
     pub forbidden_is_limited: bool,
     /// How long to wait after a refusal that does not say; doubled each time in a row.
     pub unsaid: Nanos,
+    /// The longest wait that is believed, whatever is said: after it, one request finds out.
+    pub longest_wait: Nanos,
     /// How many refused requests it bears: 401, 403 and 429 count, but for shared limits.
     pub invalid: Option<InvalidMax>,
 }
@@ -70,10 +90,12 @@ pub struct Profile {
 /// What the body of a refusal looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// Anything.
+    /// Anything. Where it is a JSON object all the same, `retry_after` in it counts as
+    /// [`BodyUnit::AsTold`].
     Any,
-    /// A JSON object. A refusal that has neither such a body nor a field that names a limit is
-    /// not from the API but from a proxy before it, and it is meant for every request.
+    /// A JSON object. A refusal that has another body and no field that names a limit is not from
+    /// the API but from a proxy before it, and it is meant for every request. Where the body was not
+    /// read, and with `HEAD`, it is the API's.
     Json {
         /// What the number in `retry_after` counts.
         retry_after: BodyUnit,
@@ -81,8 +103,12 @@ pub enum Body {
 }
 
 /// What the number in the body of a refusal counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BodyUnit {
+    /// What the API's own answers show: `Retry-After` or the reset in the same response, or in one
+    /// before. Where none of them has shown it, a number with a fraction counts seconds, and so does
+    /// a whole one, unless it is far longer than the limit's window or [`WHOLE_MILLIS_MIN`] or more.
+    AsTold,
     /// Seconds, maybe with a fraction.
     Seconds,
     /// Milliseconds, maybe with a fraction.
@@ -97,12 +123,15 @@ impl Profile {
     pub const fn generic() -> Self {
         Self {
             name: "all requests",
+            hosts: &[],
             route: generic_route,
-            pace: None,
+            paces: Paces::NONE,
+            at_once: None,
             refill: Refill::Moving,
             body: Body::Any,
             forbidden_is_limited: false,
             unsaid: Nanos::from_secs(1),
+            longest_wait: LONGEST_WAIT_DEFAULT,
             invalid: None,
         }
     }
@@ -147,7 +176,8 @@ impl Profile {
             writer.major(request.group);
         }
         (self.route)(request, &mut writer);
-        writer.finish()
+        let route = Route { is_bodiless: request.method == "HEAD", ..writer.finish() };
+        if route.exempt { route } else { Route { costs: PaceCosts::of(self, request), ..route } }
     }
 }
 

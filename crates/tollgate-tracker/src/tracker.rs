@@ -1,7 +1,10 @@
-//! The tracker: asked before every request, told of every response.
+//! The account of one origin: asked before every request, told of every response.
 
 mod naming;
+mod origins;
 mod queue;
+mod room;
+mod saved;
 mod sending;
 mod settle;
 mod snapshot;
@@ -10,25 +13,29 @@ mod turn;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use tollgate::{Moment, Nanos};
+use tollgate_time::Moment;
 
 use crate::arena::{Arena, Slot};
-use crate::bucket::{Block, Bucket, Shut};
+use crate::block::{Block, Refusals};
+use crate::bucket::{Bucket, Shut};
 use crate::credit::Credit;
+use crate::dialect::Dialect;
 use crate::headers::{Scope, Unit};
 use crate::invalid::Invalid;
-use crate::pace::Places;
+use crate::paces::AllPlaces;
 use crate::profile::{Profile, Route};
 use crate::recent::Recent;
-use crate::request::{Costs, Request};
-use crate::verdict::{Limited, Permit, Reason, Verdict};
+use crate::request::{Costs, Hold, Request};
+use crate::verdict::{Limited, Reason, Reservation, Verdict};
+pub use origins::{ORIGINS_MAX, Tracker};
 use queue::Queues;
 #[cfg(feature = "tokio")]
 pub(crate) use queue::{ANYBODY, ONLY_EXEMPT};
 pub use queue::{QUEUE_DEFAULT, WAITERS_MAX};
-pub use settle::UNSAID_MAX;
+pub(crate) use saved::text;
+pub use saved::{LoadError, SAVED_BYTES_MAX};
 pub use snapshot::{Snapshot, State};
-use turn::Forecast;
+use turn::Forecasts;
 
 /// How many buckets are kept; beyond it, those not used for long are forgotten.
 pub const BUCKETS_MAX: usize = 10_000;
@@ -37,56 +44,33 @@ pub const ROUTES_MAX: usize = 10_000;
 /// How many requests may be in flight.
 pub const IN_FLIGHT_MAX: usize = 100_000;
 
-/// Keeps account of what an API allows.
-///
-/// It has no clock, no lock and no task: each call says what time it is, and the same calls at the
-/// same times get the same answers.
-///
-/// ```
-/// use tollgate::Moment;
-/// use tollgate_tracker::{Profile, Request, Response, Tracker, Verdict};
-///
-/// let mut tracker = Tracker::new(Profile::discord());
-/// let request = Request::new("POST", "/channels/123/messages");
-/// let now = Moment::from_nanos(0);
-/// let Verdict::Clear(permit) = tracker.limited(&request, now) else { panic!("nothing is known") };
-///
-/// // Send it; some time later there is an answer.
-/// let now = Moment::from_nanos(80_000_000);
-/// let fields: [(&str, &[u8]); 4] = [
-///     ("x-ratelimit-limit", b"5"),
-///     ("x-ratelimit-remaining", b"0"),
-///     ("x-ratelimit-reset-after", b"1.250"),
-///     ("x-ratelimit-bucket", b"80c17d2f203122d936070c88c8d10f33"),
-/// ];
-/// tracker.track(permit, Response { status: 200, fields, body: None }, now);
-///
-/// let Verdict::Limited(limited) = tracker.limited(&request, now) else { panic!("it is spent") };
-/// // A millisecond is for the rounding.
-/// assert_eq!(limited.retry_in.to_string(), "1s251ms");
-/// assert!(matches!(tracker.limited(&request, limited.retry_at), Verdict::Clear(_)));
-/// ```
+/// What is known of the limits of one origin.
 #[derive(Clone, Debug)]
-pub struct Tracker {
+struct Account {
     profile: Profile,
+    /// Where it is among the accounts of all origins.
+    me: Slot,
+    /// The origin, as people know it.
+    origin: Arc<str>,
     /// What people call all of it, and what they call nothing: to say either takes no memory.
     name: Arc<str>,
     nameless: Arc<str>,
     /// The latest moment that any call named: time does not step back.
     now: Moment,
     credit: Credit,
-    places: Option<Places>,
+    dialect: Dialect,
+    places: AllPlaces,
     invalid: Option<Invalid>,
-    /// For everybody, and for all but the exempt.
-    block_all: Option<Block>,
-    block_paced: Option<Block>,
-    /// Refusals of everything, one after the other, that did not say for how long.
-    strikes: u32,
+    /// Of everybody, and of all but the exempt.
+    refusals_of_all: Refusals,
+    refusals_of_paced: Refusals,
     routes: Recent<Lead>,
     buckets: Recent<Bucket>,
-    permits: Arena<InFlight>,
+    /// Whether there is hardly room for more routes or buckets.
+    is_cramped: bool,
+    reservations: Arena<InFlight>,
     queues: Queues,
-    forecast: Forecast,
+    forecasts: Forecasts,
 }
 
 /// Where a route leads.
@@ -104,51 +88,75 @@ struct InFlight {
     /// None where no room was left for another bucket.
     bucket: Option<Slot>,
     sent: Moment,
-    costs: Costs,
+    hold: Hold,
 }
 
-impl Tracker {
-    /// A tracker that knows no more than the profile.
-    pub fn new(profile: Profile) -> Self {
+impl Account {
+    /// An account that knows no more than the profile.
+    fn new(profile: Profile, me: Slot, origin: Arc<str>) -> Self {
         Self {
             profile,
+            me,
+            origin,
             name: Arc::from(profile.name),
             nameless: Arc::from(""),
             now: Moment::EPOCH,
             credit: Credit::new(),
-            places: profile.pace.map(Places::new),
+            dialect: Dialect::default(),
+            places: AllPlaces::new(&profile),
             invalid: profile.invalid.map(Invalid::new),
-            block_all: None,
-            block_paced: None,
-            strikes: 0,
+            refusals_of_all: Refusals::default(),
+            refusals_of_paced: Refusals::default(),
             routes: Recent::new(ROUTES_MAX),
             buckets: Recent::new(BUCKETS_MAX),
-            permits: Arena::new(),
+            is_cramped: false,
+            reservations: Arena::new(),
             queues: Queues::new(),
-            forecast: Forecast::default(),
+            forecasts: Forecasts::default(),
         }
+    }
+
+    fn set_origin(&mut self, origin: Arc<str>) {
+        self.origin = origin;
+    }
+
+    /// Whether nobody has asked yet.
+    fn is_new(&self) -> bool {
+        self.routes.len() == 0 && self.reservations.len() == 0
+    }
+
+    /// Whether forgetting it lets nobody send more than is allowed.
+    fn is_idle(&self, now: Moment) -> bool {
+        let refusals = [&self.refusals_of_all, &self.refusals_of_paced];
+        self.reservations.len() == 0
+            && self.queues.len() == 0
+            && refusals.into_iter().all(|it| it.shut_until(now).is_none())
+            && self.places.all().iter().all(|limit| limit.places.is_idle(now))
+            && self.invalid.iter().all(|invalid| invalid.is_idle(now))
+            && self.buckets.iter().all(|bucket| bucket.is_idle(now))
     }
 
     /// Whether a request may be sent now.
     ///
-    /// Whoever waits in a queue goes first. A permit must be settled, or what it reserves stays
+    /// Whoever waits in a queue goes first. A reservation must be settled, or what it reserves stays
     /// reserved.
-    pub fn limited(&mut self, request: &Request<'_>, now: Moment) -> Verdict {
+    fn reserve(&mut self, request: &Request<'_>, now: Moment) -> Verdict {
         let now = self.at(now);
         let mut route = self.profile.route(request, now);
         let Some(slot) = self.bucket_of(&mut route, request, now) else {
             return Verdict::Limited(self.full(now));
         };
         let credit = self.credit.given();
+        if self.queues.len() > 0 && self.is_behind(slot, &route, now) {
+            return Verdict::Limited(self.behind(slot, &route, &request.costs, Reason::Queued));
+        }
         let Some(bucket) = self.buckets.at_mut(slot) else {
             return Verdict::Limited(self.full(now));
         };
-        if bucket.line.is_some() || self.queues.is_before(&route) {
-            return Verdict::Limited(self.behind(slot, &route, &request.costs, Reason::Queued));
-        }
-        if bucket.is_open(&request.costs, now, credit) && self.is_open_to_all(route.exempt, now) {
-            return match self.grant(route, Some(slot), request.costs, now) {
-                Some(permit) => Verdict::Clear(permit),
+        let hold = bucket.hold(&request.costs, route.key);
+        if bucket.is_open(&hold, now, credit) && self.is_open_to_all(&route, now) {
+            return match self.grant(route, Some(slot), hold, now) {
+                Some(reservation) => Verdict::Clear(reservation),
                 None => Verdict::Limited(self.full(now)),
             };
         }
@@ -160,8 +168,11 @@ impl Tracker {
     fn shut(&mut self, slot: Slot, route: &Route, costs: &Costs, now: Moment) -> Limited {
         let credit = self.credit.given();
         let bucket = self.buckets.at_mut(slot);
-        let by_bucket = bucket.and_then(|bucket| bucket.open(costs, now, credit).err());
-        let by_all = self.open_to_all(route.exempt, now).err();
+        let by_bucket = bucket.and_then(|bucket| {
+            let hold = bucket.hold(costs, route.key);
+            bucket.open(&hold, now, credit).err()
+        });
+        let by_all = self.open_to_all(route, now).err();
         let mut limited = self.strictest(slot, by_bucket, by_all, now);
         // Who is in flight may leave nothing, and who waits for another bucket may be before it.
         limited.retry_at = limited.retry_at.max(self.turn(slot, route, costs));
@@ -169,20 +180,22 @@ impl Tracker {
         limited
     }
 
-    /// A permit for a request that is sent whatever the limits are. What it costs is counted, so
+    /// A reservation for a request that is sent whatever the limits are. What it costs is counted, so
     /// that others wait for it. With `now` in the past it also serves for a response to a request
     /// that somebody else sent then.
     ///
     /// There is none when [`IN_FLIGHT_MAX`] requests are in flight.
-    pub fn send_anyway(&mut self, request: &Request<'_>, now: Moment) -> Option<Permit> {
+    fn send_anyway(&mut self, request: &Request<'_>, now: Moment) -> Option<Reservation> {
         let sent = now;
         let now = self.at(now);
         let mut route = self.profile.route(request, now);
         let bucket = self.bucket_of(&mut route, request, now);
-        if self.permits.len() >= IN_FLIGHT_MAX {
+        if self.reservations.len() >= IN_FLIGHT_MAX {
             return None;
         }
-        self.grant(route, bucket, request.costs, sent)
+        let known = bucket.and_then(|slot| self.buckets.at(slot));
+        let hold = known.map(|bucket| bucket.hold(&request.costs, route.key));
+        self.grant(route, bucket, hold.unwrap_or(Hold::new(request.costs)), sent)
     }
 
     /// Time does not step back, whatever callers say.
@@ -228,6 +241,7 @@ impl Tracker {
     }
 
     fn add_bucket(&mut self, key: u64, bucket: Bucket, now: Moment) -> Option<Slot> {
+        self.count_room();
         self.buckets.insert(key, bucket, |bucket| bucket.is_idle(now))
     }
 
@@ -237,6 +251,7 @@ impl Tracker {
             *known = lead;
             return Some(());
         }
+        self.count_room();
         let buckets = &self.buckets;
         let is_idle = |lead: &Lead| buckets.at(lead.bucket).is_none_or(|b| b.is_idle(now));
         self.routes.insert(key, lead, is_idle).map(drop)
@@ -248,53 +263,61 @@ impl Tracker {
         &mut self,
         route: Route,
         bucket: Option<Slot>,
-        costs: Costs,
+        hold: Hold,
         sent: Moment,
-    ) -> Option<Permit> {
-        let slot = self.permits.insert(InFlight { route, bucket, sent, costs })?;
-        self.forecast.forget();
+    ) -> Option<Reservation> {
+        let slot = self.reservations.insert(InFlight { route, bucket, sent, hold })?;
+        self.forecasts.forget();
         if let Some(bucket) = bucket.and_then(|slot| self.buckets.at_mut(slot)) {
-            bucket.in_flight.add(&costs);
+            bucket.let_pass(&hold, sent, &self.credit);
         }
-        if let Some(places) = self.places.as_mut().filter(|_| !route.exempt) {
-            places.take();
+        self.refusals_of_all.let_pass(sent, self.credit.patience());
+        if !route.exempt {
+            self.refusals_of_paced.let_pass(sent, self.credit.patience());
         }
-        Some(Permit::new(slot))
+        self.places.take(&route.costs);
+        Some(Reservation::new(self.me, slot))
     }
 
     /// Whether the limits on everything let a request pass; if not, why.
-    fn open_to_all(&mut self, exempt: bool, now: Moment) -> Result<(), ShutToAll> {
-        if self.is_open_to_all(exempt, now) { Ok(()) } else { Err(self.shut_to_all(exempt)) }
+    fn open_to_all(&mut self, route: &Route, now: Moment) -> Result<(), ShutToAll> {
+        if self.is_open_to_all(route, now) { Ok(()) } else { Err(self.shut_to_all(route)) }
     }
 
     /// Whether the limits on everything let a request pass.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "on the way of every request, and short")]
-    fn is_open_to_all(&mut self, exempt: bool, now: Moment) -> bool {
-        for block in [&mut self.block_all, &mut self.block_paced] {
-            if block.as_ref().is_some_and(|block| block.until <= now) {
-                *block = None;
-            }
-        }
-        let (in_flight, credit) = (self.permits.len(), self.credit.given());
-        self.blocked(exempt).is_none()
+    fn is_open_to_all(&mut self, route: &Route, now: Moment) -> bool {
+        let credit = self.credit.given();
+        self.is_open_but_for_places(route.exempt, now)
+            && self.places.is_free(&route.costs, now, credit)
+    }
+
+    /// The same, whatever is kept in advance.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "on the way of every request, and short")]
+    fn is_open_but_for_places(&mut self, exempt: bool, now: Moment) -> bool {
+        let in_flight = self.reservations.len();
+        self.blocked(exempt, now).is_none()
             && in_flight < IN_FLIGHT_MAX
             && self.invalid.as_mut().is_none_or(|invalid| invalid.left(in_flight, now) > 0)
-            && (exempt || self.places.as_mut().is_none_or(|it| it.free(now, credit) > 0))
     }
 
     #[inline]
-    fn blocked(&self, exempt: bool) -> Option<&Block> {
-        self.block_all.as_ref().or(self.block_paced.as_ref().filter(|_| !exempt))
+    fn blocked(&self, exempt: bool, now: Moment) -> Option<&Block> {
+        let blocks = [self.refusals_of_all.block(), self.refusals_of_paced.block()];
+        let ours = if exempt { &blocks[..1] } else { &blocks[..] };
+        ours.iter().copied().flatten().find(|block| block.opens_at() > now)
     }
 
     /// Why the limits on everything let nobody pass.
     #[cold]
-    fn shut_to_all(&mut self, exempt: bool) -> ShutToAll {
-        if let Some(&Block { until, truly_secs, .. }) = self.blocked(exempt) {
-            return ShutToAll { until: Some(until), truly_secs, ..ShutToAll::new(Reason::Refused) };
+    fn shut_to_all(&mut self, route: &Route) -> ShutToAll {
+        if let Some(block) = self.blocked(route.exempt, self.now) {
+            let (until, truly_secs) = (Some(block.opens_at()), block.truly_secs);
+            return ShutToAll { until, truly_secs, ..ShutToAll::new(Reason::Refused) };
         }
-        let (in_flight, now) = (self.permits.len(), self.now);
+        let (in_flight, now) = (self.reservations.len(), self.now);
         if in_flight >= IN_FLIGHT_MAX {
             return ShutToAll::new(Reason::Full);
         }
@@ -305,10 +328,11 @@ impl Tracker {
             let until = invalid.frees_at();
             return ShutToAll { until, limit, ..ShutToAll::new(Reason::Invalid) };
         }
-        let (places, credit) = (self.places.as_ref(), self.credit.given());
-        let limit = places.map(|places| u64::from(places.pace().count));
-        let until = places.and_then(|places| places.opens_at(credit));
-        ShutToAll { until, limit, ..ShutToAll::new(Reason::Paced) }
+        let credit = self.credit.given();
+        let (place, until) = self.places.strictest(&route.costs, now, credit).unzip();
+        let known = place.and_then(|place| self.places.all().get(place));
+        let limit = known.map(|limit| u64::from(limit.places.pace().count));
+        ShutToAll { until: until.flatten(), limit, place, ..ShutToAll::new(Reason::Paced) }
     }
 
     /// Of a bucket and the limits on everything, what keeps a request waiting for longer.
@@ -333,7 +357,7 @@ impl Tracker {
     fn by_bucket(&self, slot: Slot, shut: &Shut, retry_at: Moment) -> Limited {
         let mut limited = self.by_all(&ShutToAll::new(shut.reason), retry_at);
         let Some(bucket) = self.buckets.at(slot) else { return limited };
-        limited.scope = bucket.block.map_or(Scope::User, |block| block.scope);
+        limited.scope = bucket.refusals.block().map_or(Scope::User, |block| block.scope);
         limited.bucket = Arc::clone(&bucket.name);
         limited.truly_secs = shut.truly_secs;
         let budget = shut.budget.map_or(bucket.budgets.first(), |index| bucket.budgets.get(index));
@@ -347,11 +371,13 @@ impl Tracker {
     }
 
     fn by_all(&self, shut: &ShutToAll, retry_at: Moment) -> Limited {
+        let place = shut.place.and_then(|place| self.places.all().get(place));
         Limited {
             scope: Scope::Global,
+            origin: Arc::clone(&self.origin),
             bucket: Arc::clone(&self.name),
-            policy: Arc::clone(&self.nameless),
-            unit: Unit::Requests,
+            policy: Arc::clone(place.map_or(&self.nameless, |place| &place.name)),
+            unit: place.map_or(Unit::Requests, |place| place.unit),
             reason: shut.reason,
             limit: shut.limit,
             remaining: shut.limit.map(|_| 0),
@@ -374,17 +400,14 @@ struct ShutToAll {
     until: Option<Moment>,
     limit: Option<u64>,
     truly_secs: Option<f64>,
+    /// Which of the limits kept in advance it is.
+    place: Option<usize>,
 }
 
 impl ShutToAll {
     const fn new(reason: Reason) -> Self {
-        Self { reason, until: None, limit: None, truly_secs: None }
+        Self { reason, until: None, limit: None, truly_secs: None, place: None }
     }
-}
-
-/// How long a refusal lasts that does not say.
-fn doubled(unsaid: Nanos, strikes: u32) -> Nanos {
-    Nanos::new(unsaid.get() << strikes.min(32)).min(UNSAID_MAX)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate::{Moment, Nanos};
+use tollgate_time::{Moment, Nanos};
 
 use crate::arena::Slot;
 use crate::headers::{Scope, Unit};
@@ -11,39 +11,47 @@ use crate::headers::{Scope, Unit};
 #[must_use = "a request that is sent although it is limited makes matters worse"]
 #[derive(Debug)]
 pub enum Verdict {
-    /// It may. The permit stands for it until its answer is tracked.
-    Clear(Permit),
+    /// It may. The reservation stands for it until its answer is tracked.
+    Clear(Reservation),
     /// It may not.
     Limited(Limited),
 }
 
-/// Stands for a request that may be sent: what it costs is reserved until the permit is settled.
+/// Stands for a request that may be sent: what it costs is reserved until the reservation is settled.
 ///
 /// Hand it to `track` with the response; to `give_back` if the request was never sent; to `lost`
 /// if it may have been and no answer will come. One that is dropped is in flight for ever.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "what it reserves is held until it is settled"]
-pub struct Permit(Slot);
+pub struct Reservation {
+    account: Slot,
+    slot: Slot,
+}
 
-impl Permit {
-    pub(crate) const fn new(slot: Slot) -> Self {
-        Self(slot)
+impl Reservation {
+    pub(crate) const fn new(account: Slot, slot: Slot) -> Self {
+        Self { account, slot }
+    }
+
+    pub(crate) const fn account(&self) -> Slot {
+        self.account
     }
 
     pub(crate) const fn slot(&self) -> Slot {
-        self.0
+        self.slot
     }
 
     pub(crate) fn into_slot(self) -> Slot {
-        self.0
+        self.slot
     }
 }
 
-/// A place in a queue.
+/// One who waits in line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ticket {
-    /// Rises with every ticket, so that tickets sort by age.
+pub struct WaiterId {
+    /// Rises with every waiter, so that the ids sort by age.
     pub(crate) number: u64,
+    pub(crate) account: Slot,
     pub(crate) slot: Slot,
 }
 
@@ -52,6 +60,8 @@ pub struct Ticket {
 pub struct Limited {
     /// Whose limit it is.
     pub scope: Scope,
+    /// The origin that the request would go to.
+    pub origin: Arc<str>,
     /// The bucket, as people know it.
     pub bucket: Arc<str>,
     /// The policy of the bucket that is the strictest; mostly empty.

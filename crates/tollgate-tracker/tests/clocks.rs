@@ -1,6 +1,6 @@
 //! The caller's clock may be wrong, as long as it runs at the right speed.
 
-use tollgate::Moment;
+use tollgate_tracker::Moment;
 use tollgate_tracker::{Profile, Request, Response, Tracker, Verdict};
 
 const SECOND: u64 = 1_000_000_000;
@@ -8,7 +8,7 @@ const SECOND: u64 = 1_000_000_000;
 const TRUTH: u64 = 1_794_823_200 * SECOND;
 
 #[test]
-fn a_clock_that_is_an_hour_off_waits_at_most_a_second_too_long_and_never_too_short() {
+fn a_clock_that_is_an_hour_off_waits_a_little_too_long_and_never_too_short() {
     let reset_secs = 25;
     let epoch = (TRUTH / SECOND + reset_secs).to_string();
     let millis = (TRUTH / 1_000_000 + reset_secs * 1_000).to_string();
@@ -19,10 +19,11 @@ fn a_clock_that_is_an_hour_off_waits_at_most_a_second_too_long_and_never_too_sho
         for reset in resets {
             // The response was made within the second that its date says.
             for into_second in [0, SECOND / 2, SECOND - 1] {
-                for profile in [Profile::generic(), Profile::github()] {
+                // Where nothing is known, whole seconds may have been rounded down as well.
+                for (profile, secs) in [(Profile::generic(), 2), (Profile::github(), 1)] {
                     let waited = wait(profile, reset, Moment::from_nanos(clock + into_second));
                     let right = reset_secs * SECOND - into_second;
-                    let longest = right + SECOND;
+                    let longest = right + secs * SECOND;
                     assert!((right..=longest).contains(&waited), "{reset} at {clock}: {waited}");
                 }
             }
@@ -34,14 +35,14 @@ fn a_clock_that_is_an_hour_off_waits_at_most_a_second_too_long_and_never_too_sho
 fn wait(profile: Profile, reset: &str, now: Moment) -> u64 {
     let mut tracker = Tracker::new(profile);
     let request = Request::new("GET", "/things");
-    let Verdict::Clear(permit) = tracker.limited(&request, now) else { panic!("unknown") };
+    let Verdict::Clear(reservation) = tracker.reserve(&request, now) else { panic!("unknown") };
     let fields: [(&str, &[u8]); 4] = [
         ("date", b"Mon, 16 Nov 2026 10:00:00 GMT"),
         ("x-ratelimit-limit", b"10"),
         ("x-ratelimit-remaining", b"0"),
         ("x-ratelimit-reset", reset.as_bytes()),
     ];
-    tracker.track(permit, Response { status: 200, fields, body: None }, now);
-    let Verdict::Limited(limited) = tracker.limited(&request, now) else { panic!("spent") };
+    tracker.track(reservation, Response { status: 200, fields, body: None }, now);
+    let Verdict::Limited(limited) = tracker.reserve(&request, now) else { panic!("spent") };
     u64::try_from(limited.retry_in.get()).expect("it is not long")
 }

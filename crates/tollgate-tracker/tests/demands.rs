@@ -1,9 +1,9 @@
 //! What an API demands that few of them do, and what callers may rely on.
 
-use tollgate::{Moment, Nanos};
 use tollgate_tracker::headers::{Scope, Unit};
-use tollgate_tracker::profile::{Body, BodyUnit, Profile};
-use tollgate_tracker::{Costs, Limited, Permit, Reason, Request, Response, Tracker, Verdict};
+use tollgate_tracker::profile::{Body, BodyUnit, Paces, Profile};
+use tollgate_tracker::{Costs, Limited, Reason, Request, Reservation, Response, Tracker, Verdict};
+use tollgate_tracker::{Moment, Nanos};
 
 const MILLI: u64 = 1_000_000;
 const MESSAGES: &str = "/channels/1/messages";
@@ -20,35 +20,41 @@ fn bytes(path: &str, bytes: u64) -> Request<'_> {
 }
 
 #[track_caller]
-fn clear(tracker: &mut Tracker, request: &Request<'_>, ms: u64) -> Permit {
-    match tracker.limited(request, at(ms)) {
-        Verdict::Clear(permit) => permit,
+fn clear(tracker: &mut Tracker, request: &Request<'_>, ms: u64) -> Reservation {
+    match tracker.reserve(request, at(ms)) {
+        Verdict::Clear(reservation) => reservation,
         Verdict::Limited(limited) => panic!("{limited:?}"),
     }
 }
 
 #[track_caller]
 fn limited(tracker: &mut Tracker, request: &Request<'_>, ms: u64) -> Limited {
-    match tracker.limited(request, at(ms)) {
+    match tracker.reserve(request, at(ms)) {
         Verdict::Clear(_) => panic!("it is clear"),
         Verdict::Limited(limited) => limited,
     }
 }
 
-fn answer(tracker: &mut Tracker, permit: Permit, status: u16, fields: &[(&str, &str)], ms: u64) {
-    answer_with(tracker, permit, (status, ""), fields, ms);
+fn answer(
+    tracker: &mut Tracker,
+    reservation: Reservation,
+    status: u16,
+    fields: &[(&str, &str)],
+    ms: u64,
+) {
+    answer_with(tracker, reservation, (status, ""), fields, ms);
 }
 
 fn answer_with(
     tracker: &mut Tracker,
-    permit: Permit,
+    reservation: Reservation,
     (status, body): (u16, &str),
     fields: &[(&str, &str)],
     ms: u64,
 ) {
     let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
     let response = Response { status, fields, body: Some(body.as_bytes()) };
-    tracker.track(permit, response, at(ms));
+    tracker.track(reservation, response, at(ms));
 }
 
 #[test]
@@ -64,11 +70,11 @@ fn as_many_are_sent_at_the_same_time_as_a_policy_says() {
     assert_eq!((refused.reason, refused.unit), (Reason::InFlight, Unit::Concurrent));
     assert_eq!((&*refused.policy, refused.limit), ("c", Some(3)));
     // No time frees a place, only an answer does; and one that waits in line has it.
-    assert!(matches!(tracker.limited(&request, at(100_000)), Verdict::Limited(_)));
-    let ticket = tracker.join(&request, Moment::MAX, at(100_000)).expect("there is room");
+    assert!(matches!(tracker.reserve(&request, at(100_000)), Verdict::Limited(_)));
+    let waiter_id = tracker.join(&request, Moment::MAX, at(100_000)).expect("there is room");
     assert!(tracker.release(at(100_000)).is_none());
     answer(&mut tracker, held.remove(0), 200, &policy, 100_010);
-    assert_eq!(tracker.release(at(100_010)).map(|(whose, _)| whose), Some(ticket));
+    assert_eq!(tracker.release(at(100_010)).map(|(whose, _)| whose), Some(waiter_id));
 }
 
 #[test]
@@ -98,8 +104,8 @@ fn the_body_of_a_refusal_counts_milliseconds_where_the_profile_says_so() {
         let body_is = Body::Json { retry_after: unit };
         let mut tracker = Tracker::new(Profile { body: body_is, ..Profile::discord() });
         let request = Request::new("POST", MESSAGES);
-        let permit = clear(&mut tracker, &request, 0);
-        answer_with(&mut tracker, permit, (429, body), &[], 10);
+        let reservation = clear(&mut tracker, &request, 0);
+        answer_with(&mut tracker, reservation, (429, body), &[], 10);
         assert_eq!(limited(&mut tracker, &request, 10).retry_in, length);
         let _other = clear(&mut tracker, &Request::new("POST", OTHER), 10);
     }
@@ -116,13 +122,13 @@ fn refusals_that_are_our_own_count_towards_a_ban() {
         (500, &[], false),
     ];
     for (status, fields, counts) in cases {
-        let mut tracker = Tracker::new(Profile { pace: None, ..Profile::discord() });
+        let mut tracker = Tracker::new(Profile { paces: Paces::NONE, ..Profile::discord() });
         for _ in 0..TO_BAN {
             let request = Request::new("POST", MESSAGES);
-            let permit = tracker.send_anyway(&request, at(1)).expect("there is room");
-            answer_with(&mut tracker, permit, (status, "{}"), fields, 1);
+            let reservation = tracker.send_anyway(&request, at(1)).expect("there is room");
+            answer_with(&mut tracker, reservation, (status, "{}"), fields, 1);
         }
-        let verdict = tracker.limited(&Request::new("POST", OTHER), at(2_000));
+        let verdict = tracker.reserve(&Request::new("POST", OTHER), at(2_000));
         let is_stopped =
             matches!(verdict, Verdict::Limited(Limited { reason: Reason::Invalid, .. }));
         assert_eq!(is_stopped, counts, "{status} {fields:?}: {verdict:?}");
@@ -133,8 +139,9 @@ fn refusals_that_are_our_own_count_towards_a_ban() {
 fn spent_twice(all_secs: &str, bucket_secs: &str) -> Limited {
     let mut tracker = Tracker::new(Profile::discord());
     let request = Request::new("POST", MESSAGES);
-    let permits = [(); 2].map(|()| tracker.send_anyway(&request, at(0)).expect("there is room"));
-    let [of_all, of_bucket] = permits;
+    let reservations =
+        [(); 2].map(|()| tracker.send_anyway(&request, at(0)).expect("there is room"));
+    let [of_all, of_bucket] = reservations;
     let global = [("x-ratelimit-global", "true"), ("retry-after", all_secs)];
     answer_with(&mut tracker, of_all, (429, "{}"), &global, 10);
     let spent = [
@@ -149,10 +156,10 @@ fn spent_twice(all_secs: &str, bucket_secs: &str) -> Limited {
 
 #[test]
 fn of_the_bucket_and_the_limit_on_everything_the_stricter_is_named() {
-    let by_all = spent_twice("7", "3");
+    let by_all = spent_twice("7", "3.000");
     assert_eq!((by_all.scope, by_all.reason), (Scope::Global, Reason::Refused));
     assert_eq!((&*by_all.bucket, by_all.retry_at), ("discord", at(7_010)));
-    let by_bucket = spent_twice("3", "7");
+    let by_bucket = spent_twice("3", "7.000");
     assert_eq!((by_bucket.scope, by_bucket.reason), (Scope::User, Reason::Spent));
     assert_eq!(&*by_bucket.bucket, "hash = POST/channels/1/messages");
     // A millisecond is for the rounding.
@@ -181,7 +188,7 @@ fn a_caller_whose_clock_steps_back_gets_nothing_twice() {
         [
             ("x-ratelimit-limit", "2"),
             ("x-ratelimit-remaining", left),
-            ("x-ratelimit-reset-after", "10"),
+            ("x-ratelimit-reset-after", "10.000"),
         ]
     };
     let probe = clear(&mut tracker, &request, 60_000);
@@ -201,10 +208,10 @@ fn a_limit_of_which_only_the_size_is_told_is_used_and_not_exceeded() {
         let mut tracker = Tracker::new(Profile::generic());
         let mut sent = Vec::new();
         for ms in (0..2_000).map(|n| n * every_ms) {
-            if let Verdict::Clear(permit) = tracker.limited(&bytes(OTHER, 1), at(ms)) {
+            if let Verdict::Clear(reservation) = tracker.reserve(&bytes(OTHER, 1), at(ms)) {
                 sent.push(ms);
                 let policy = [("ratelimit-policy", "\"all\";q=100;w=60")];
-                answer(&mut tracker, permit, 200, &policy, ms + 50);
+                answer(&mut tracker, reservation, 200, &policy, ms + 50);
             }
         }
         let in_window = |from: u64| {

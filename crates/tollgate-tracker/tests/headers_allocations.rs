@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use tollgate::Moment;
 use tollgate_testkit::allocations::{Counting, assert_counted, during};
+use tollgate_tracker::Moment;
 use tollgate_tracker::headers;
 
 #[global_allocator]

@@ -1,10 +1,11 @@
 //! Whatever a server says, nothing panics and nobody waits for ever.
 
 use smallvec::SmallVec;
-use tollgate::{Moment, Nanos};
 use tollgate_testkit::random::Random;
-use tollgate_tracker::headers::{Said, Scope, Told, Unit, WAIT_MAX, Wait};
+use tollgate_tracker::headers::{Rounded, Said, Scope, Told, Unit, WAIT_MAX, Wait};
+use tollgate_tracker::profile::LONGEST_WAIT_DEFAULT;
 use tollgate_tracker::{Costs, Profile, Request, Response, Tracker, Verdict};
+use tollgate_tracker::{Moment, Nanos};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 const UNITS: [Unit; 6] = [
@@ -16,7 +17,7 @@ const UNITS: [Unit; 6] = [
     Unit::Concurrent,
 ];
 const STATUSES: [u16; 9] = [200, 200, 204, 401, 403, 404, 429, 500, 503];
-const BODIES: [Option<&[u8]>; 9] = [
+const BODIES: [Option<&[u8]>; 12] = [
     None,
     Some(b""),
     Some(b"<html>banned</html>"),
@@ -24,6 +25,9 @@ const BODIES: [Option<&[u8]>; 9] = [
     Some(br#"{"retry_after": -5}"#),
     Some(br#"{"retry_after": "NaN", "global": 1}"#),
     Some(br#"{"retry_after": 0.25, "global": false}"#),
+    Some(br#"{"retry_after": 1500}"#),
+    Some(br#"{"retry_after": 18446744073709551615}"#),
+    Some(br#"{"retry_after": 1e-300}"#),
     Some(b"[[[[[[[["),
     Some(b"\xff\xfe"),
 ];
@@ -46,8 +50,8 @@ fn no_response_panics_and_every_wait_ends() {
                 random.pick(&["", "/", "//?#", "/channels/1/messages", "/webhooks/1/t", "/é"]);
             let costs = Costs { tokens: number(&mut random), ..Costs::default() };
             let request = Request { costs, ..Request::new("GET", path) };
-            let permit = match tracker.limited(&request, now) {
-                Verdict::Clear(permit) => permit,
+            let reservation = match tracker.reserve(&request, now) {
+                Verdict::Clear(reservation) => reservation,
                 Verdict::Limited(limited) => {
                     // A second is for the rounding of what was said.
                     assert!(limited.retry_at <= now.after(WAIT_MAX).after(SECOND), "{limited:?}");
@@ -56,11 +60,11 @@ fn no_response_panics_and_every_wait_ends() {
                 }
             };
             match random.below(8) {
-                0 => tracker.give_back(permit, now),
-                1 => tracker.lost(permit, now),
+                0 => tracker.give_back(reservation, now),
+                1 => tracker.lost(reservation, now),
                 _ => {
                     let (said, body) = (said(&mut random), random.pick(&BODIES));
-                    tracker.learn(permit, random.pick(&STATUSES), &said, body, now);
+                    tracker.learn(reservation, random.pick(&STATUSES), &said, body, now);
                 }
             }
             now = now.after(Nanos::new(random.log_between(1, 1 << 33).into()));
@@ -73,7 +77,7 @@ fn no_response_panics_and_every_wait_ends() {
 fn assert_clear_in_the_end(tracker: &mut Tracker, mut now: Moment) {
     let request = Request::new("GET", "/channels/1/messages");
     for _ in 0..100 {
-        match tracker.limited(&request, now) {
+        match tracker.reserve(&request, now) {
             Verdict::Clear(_) => return,
             Verdict::Limited(limited) => now = limited.retry_at,
         }
@@ -90,6 +94,7 @@ fn said(random: &mut Random) -> Said<'static> {
         resource: random.chance(1, 4).then(|| random.pick(&["a", "c", ""])),
         global: random.chance(1, 10),
         cached: random.chance(1, 10),
+        date_secs: random.pick(&[None, Some(0), Some(1_790_000_000), Some(u64::MAX)]),
         scope: random.pick(&[None, Some(Scope::User), Some(Scope::Global), Some(Scope::Shared)]),
     }
 }
@@ -101,9 +106,15 @@ fn told(random: &mut Random) -> Told<'static> {
         limit: random.chance(3, 4).then(|| number(random)),
         remaining: random.chance(3, 4).then(|| number(random)),
         reset_in: random.chance(3, 4).then(|| wait(random)),
+        rounded: rounded(random),
         only_more: random.chance(1, 3),
         window: random.chance(1, 4).then(|| wait(random).length),
     }
+}
+
+fn rounded(random: &mut Random) -> Option<Rounded> {
+    let point = Rounded::Point(random.pick(&[0, 1, 1_790_000_000, 1_790_000_001, u64::MAX]));
+    random.pick(&[None, None, Some(Rounded::Length), Some(point)])
 }
 
 fn number(random: &mut Random) -> u64 {
@@ -121,11 +132,11 @@ fn a_wait_until_the_year_9999_is_capped_and_the_truth_is_told() {
     let mut tracker = Tracker::new(Profile::generic());
     let request = Request::new("GET", "/");
     let now = Moment::from_nanos(1_790_000_000_000_000_000);
-    let Verdict::Clear(permit) = tracker.limited(&request, now) else { panic!("unknown") };
+    let Verdict::Clear(reservation) = tracker.reserve(&request, now) else { panic!("unknown") };
     let fields: [(&str, &[u8]); 2] =
         [("retry-after", b"Fri, 31 Dec 9999 23:59:59 GMT"), ("x-ratelimit-remaining", b"0")];
-    tracker.track(permit, Response { status: 429, fields, body: None }, now);
-    let Verdict::Limited(limited) = tracker.limited(&request, now) else { panic!("refused") };
-    assert_eq!(limited.retry_in, WAIT_MAX);
+    tracker.track(reservation, Response { status: 429, fields, body: None }, now);
+    let Verdict::Limited(limited) = tracker.reserve(&request, now) else { panic!("refused") };
+    assert_eq!(limited.retry_in, LONGEST_WAIT_DEFAULT);
     assert!(limited.truly_secs.is_some_and(|secs| secs > 2.4e11), "{limited:?}");
 }

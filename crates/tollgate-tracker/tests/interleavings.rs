@@ -1,4 +1,4 @@
-//! A million short lives of a tracker: whatever happens in whatever order, no permit is leaked,
+//! A million short lives of a tracker: whatever happens in whatever order, no reservation is leaked,
 //! stuck or minted, and nobody who waits is forgotten.
 //!
 //! Two routes share a bucket, which nobody knows before the server says so; each bucket has two
@@ -8,11 +8,11 @@
 use std::collections::VecDeque;
 
 use smallvec::smallvec;
-use tollgate::{Moment, Nanos};
 use tollgate_testkit::random::Random;
 use tollgate_tracker::headers::{Said, Told, Unit, Wait};
-use tollgate_tracker::profile::{Pace, Profile, Refill};
-use tollgate_tracker::{Permit, Request, Ticket, Tracker, Verdict};
+use tollgate_tracker::profile::{Pace, Paces, Profile, Refill};
+use tollgate_tracker::{Moment, Nanos};
+use tollgate_tracker::{Request, Reservation, Tracker, Verdict, WaiterId};
 
 const LIVES: u64 = 1_000_000;
 const MILLI: u64 = 1_000_000;
@@ -25,6 +25,9 @@ const SHARED: usize = 0;
 const BUDGETS: usize = 2;
 const PACE: usize = 4;
 const PACE_WINDOW: u64 = 200 * MILLI;
+const PACES: Paces = Paces::new(&[Pace::new(4, Nanos::new(PACE_WINDOW as u128))]);
+/// How long the answer of one that finds out is waited for before another goes.
+const PATIENCE: u64 = 500 * MILLI;
 /// What the server calls a bucket, one name after the other.
 const NAMES: [&str; 4] = ["typing", "pins", "other", "more"];
 
@@ -83,7 +86,8 @@ impl Server {
         Self { limits, places: Default::default(), paced: VecDeque::new() }
     }
 
-    fn count(&mut self, route: usize, together: Option<usize>, at: u64) -> Answer {
+    fn count(&mut self, flight: &Flight, together: Option<usize>, at: u64) -> Answer {
+        let route = flight.route;
         self.paced.retain(|&counted| counted + PACE_WINDOW > at);
         self.paced.push_back(at);
         assert!(self.paced.len() <= PACE, "too many in all");
@@ -97,7 +101,7 @@ impl Server {
         // Once it is told that two routes share a place, they stay together when it is renamed. When
         // it is renamed again before both were heard of, that may mean anything.
         let is_told = together.is_some_and(|name| place.name <= name + 1);
-        if PLACE_OF[route] == SHARED && !is_told {
+        if PLACE_OF[route] == SHARED && !is_told || flight.is_unsure {
             place.be_blind();
         }
         let mut full = place.used.iter().zip(self.limits).map(|(&used, (limit, _))| used >= limit);
@@ -128,9 +132,11 @@ impl Counts {
 
 /// A request that was allowed.
 struct Flight {
-    permit: Permit,
+    reservation: Reservation,
     route: usize,
     granted: u64,
+    /// Whether nothing was known, as the answer of one that was to find out did not come.
+    is_unsure: bool,
     /// When it arrives, once it is sent.
     arrives: Option<u64>,
     answer: Option<Answer>,
@@ -142,7 +148,7 @@ struct Life {
     tracker: Tracker,
     server: Server,
     flights: Vec<Flight>,
-    queues: [VecDeque<Ticket>; ROUTES],
+    queues: [VecDeque<WaiterId>; ROUTES],
     /// The name in the last answer that was had, where there was one.
     known: [Option<usize>; ROUTES],
     /// When a name was last heard for the first time.
@@ -156,7 +162,7 @@ impl Life {
     fn new(random: Random, terms: &mut Random) -> Self {
         let precision = Nanos::new(MILLI.into());
         let profile = Profile {
-            pace: Some(Pace { count: 4, window: Nanos::new(PACE_WINDOW.into()) }),
+            paces: PACES,
             refill: Refill::Fixed { precision },
             invalid: None,
             ..Profile::discord()
@@ -181,20 +187,14 @@ impl Life {
         let now = Moment::from_nanos(self.now);
         match self.random.below(50) {
             0..8 => {
-                if let Verdict::Clear(permit) = self.tracker.limited(&request, now) {
+                if let Verdict::Clear(reservation) = self.tracker.reserve(&request, now) {
                     assert!(self.queues[route].is_empty(), "somebody was there before");
-                    self.flights.push(Flight {
-                        permit,
-                        route,
-                        granted: self.now,
-                        arrives: None,
-                        answer: None,
-                    });
+                    self.granted(reservation, route);
                 }
             }
             8..12 => {
-                let ticket = self.tracker.join(&request, Moment::MAX, now);
-                self.queues[route].push_back(ticket.expect("there is room"));
+                let waiter_id = self.tracker.join(&request, Moment::MAX, now);
+                self.queues[route].push_back(waiter_id.expect("there is room"));
             }
             12..16 => self.leave(route),
             16..20 => self.release(),
@@ -214,19 +214,29 @@ impl Life {
             return;
         }
         let index = self.random.index(self.queues[route].len());
-        let ticket = self.queues[route].remove(index).expect("it is there");
-        assert!(self.tracker.leave(ticket));
-        assert!(!self.tracker.leave(ticket), "it left twice");
+        let waiter_id = self.queues[route].remove(index).expect("it is there");
+        assert!(self.tracker.leave(waiter_id));
+        assert!(!self.tracker.leave(waiter_id), "it left twice");
     }
 
     fn release(&mut self) {
-        let Some((ticket, permit)) = self.tracker.release(Moment::from_nanos(self.now)) else {
+        let Some((waiter_id, reservation)) = self.tracker.release(Moment::from_nanos(self.now))
+        else {
             return;
         };
-        let route = self.queues.iter().position(|queue| queue.front() == Some(&ticket));
+        let route = self.queues.iter().position(|queue| queue.front() == Some(&waiter_id));
         let route = route.expect("it was the first of its queue");
         self.queues[route].pop_front();
-        self.flights.push(Flight { permit, route, granted: self.now, arrives: None, answer: None });
+        self.granted(reservation, route);
+    }
+
+    fn granted(&mut self, reservation: Reservation, route: usize) {
+        // One that is so late may have been counted long ago, or may yet arrive.
+        let is_same = |other: &Flight| PLACE_OF[other.route] == PLACE_OF[route];
+        let late = |other: &Flight| is_same(other) && other.granted + PATIENCE <= self.now;
+        let is_unsure = self.flights.iter().any(late);
+        let (granted, arrives, answer) = (self.now, None, None);
+        self.flights.push(Flight { reservation, route, granted, is_unsure, arrives, answer });
     }
 
     /// It is never sent; or it arrived, and the answer is lost. Where the answers that were had do not
@@ -236,9 +246,9 @@ impl Life {
         let may_go = |flight: &Flight| flight.arrives.is_none() || flight.answer.is_some();
         let Some(flight) = self.take(may_go) else { return };
         let Some(answer) = flight.answer else {
-            return self.tracker.give_back(flight.permit, now);
+            return self.tracker.give_back(flight.reservation, now);
         };
-        self.tracker.lost(flight.permit, now);
+        self.tracker.lost(flight.reservation, now);
         let place = &mut self.server.places[PLACE_OF[flight.route]];
         let is_known = self.known[flight.route] == Some(answer.name) && place.is_whole == [true; 2];
         if place.name == answer.name && !is_known {
@@ -273,6 +283,7 @@ impl Life {
             limit: Some(self.server.limits[budget].0),
             remaining: Some(answer.left[budget].0),
             reset_in: Some(wait(answer.left[budget].1 / MILLI * MILLI)),
+            rounded: None,
             only_more: false,
             window: None,
         };
@@ -284,7 +295,7 @@ impl Life {
             ..Said::default()
         };
         self.refused += u64::from(answer.status == 429);
-        self.tracker.learn(flight.permit, answer.status, &said, None, Moment::from_nanos(now));
+        self.tracker.learn(flight.reservation, answer.status, &said, None, Moment::from_nanos(now));
     }
 
     /// Another name counts if the request was sent after the one before was heard; else it may be the
@@ -320,7 +331,7 @@ impl Life {
             let at = flight.arrives.unwrap_or_default();
             let together = self.together.filter(|&(_, since)| flight.granted >= since);
             let together = together.map(|(name, _)| name);
-            flight.answer = Some(self.server.count(flight.route, together, at));
+            flight.answer = Some(self.server.count(flight, together, at));
         }
         self.now = until;
     }
@@ -362,12 +373,12 @@ impl Life {
         self.now += 10_000 * MILLI;
         let now = Moment::from_nanos(self.now);
         let request = Request::new("POST", PATHS[0]);
-        let mut permits = Vec::new();
-        while let Verdict::Clear(permit) = self.tracker.limited(&request, now) {
-            permits.push(permit);
+        let mut reservations = Vec::new();
+        while let Verdict::Clear(reservation) = self.tracker.reserve(&request, now) {
+            reservations.push(reservation);
         }
         // The other budget has no less. Of a route that was never answered one request finds out.
         let most = if self.known[0].is_some() { self.server.limits[0].0 } else { 1 };
-        assert_eq!(permits.len() as u64, most, "{:?}", self.tracker);
+        assert_eq!(reservations.len() as u64, most, "{:?}", self.tracker);
     }
 }

@@ -1,7 +1,7 @@
 //! A million who come to a full queue take no memory, and asking takes none at all.
 
-use tollgate::Moment;
 use tollgate_testkit::allocations::{Counting, assert_counted, during};
+use tollgate_tracker::Moment;
 use tollgate_tracker::{Profile, Reason, Request, Response, Tracker, Verdict};
 
 #[global_allocator]
@@ -32,8 +32,8 @@ fn a_million_beyond_the_queue_are_refused_without_memory_and_with_the_truth() {
     let mut tracker = Tracker::new(Profile::discord()).with_queue(1_000);
     let request = Request::new("POST", "/channels/1/messages");
     let sent = at(SECOND - ROUND_TRIP);
-    let Verdict::Clear(permit) = tracker.limited(&request, sent) else { panic!("unknown") };
-    tracker.track(permit, Response { status: 200, fields: FIELDS, body: None }, at(SECOND));
+    let Verdict::Clear(reservation) = tracker.reserve(&request, sent) else { panic!("unknown") };
+    tracker.track(reservation, Response { status: 200, fields: FIELDS, body: None }, at(SECOND));
     for _ in 0..1_000 {
         tracker.join(&request, Moment::MAX, at(SECOND)).expect("there is room");
     }
@@ -60,10 +60,12 @@ fn asking_and_tracking_allocate_nothing_once_a_route_is_known() {
     let mut now = 0;
     let mut once = |tracker: &mut Tracker| {
         now += 11 * SECOND;
-        let Verdict::Clear(permit) = tracker.limited(&request, at(now)) else { panic!("spent") };
+        let Verdict::Clear(reservation) = tracker.reserve(&request, at(now)) else {
+            panic!("spent")
+        };
         let response = Response { status: 200, fields: FIELDS, body: None };
-        tracker.track(permit, response, at(now + SECOND / 10));
-        assert!(matches!(tracker.limited(&request, at(now + SECOND)), Verdict::Limited(_)));
+        tracker.track(reservation, response, at(now + SECOND / 10));
+        assert!(matches!(tracker.reserve(&request, at(now + SECOND)), Verdict::Limited(_)));
     };
     once(&mut tracker);
     let count = during(|| (0..1_000).for_each(|_| once(&mut tracker)));
@@ -76,11 +78,11 @@ fn many_routes_keep_ten_thousand_buckets() {
     for n in 0..200_000_u64 {
         let path = format!("/channels/{n}/messages");
         let now = at(n * SECOND / 40);
-        let Verdict::Clear(permit) = tracker.limited(&Request::new("POST", &path), now) else {
+        let Verdict::Clear(reservation) = tracker.reserve(&Request::new("POST", &path), now) else {
             panic!("each has a bucket of its own")
         };
         let fields: [(&str, &[u8]); 1] = [("x-ratelimit-remaining", b"3")];
-        tracker.track(permit, Response { status: 200, fields, body: None }, now);
+        tracker.track(reservation, Response { status: 200, fields, body: None }, now);
     }
     let states = tracker.snapshot(at(0)).states.len();
     assert_eq!(states, tollgate_tracker::BUCKETS_MAX + 1, "with that of all requests");

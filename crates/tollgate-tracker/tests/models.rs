@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use tollgate::Moment;
 use tollgate_testkit::discord::Network;
 use tollgate_testkit::random::Random;
+use tollgate_tracker::Moment;
 use tollgate_tracker::headers::Unit;
-use tollgate_tracker::{Costs, Permit, Profile, Reason, Request, Response, Tracker, Verdict};
+use tollgate_tracker::{Costs, Profile, Reason, Request, Reservation, Response, Tracker, Verdict};
 
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLI;
@@ -94,7 +94,7 @@ fn half_an_hour(mut server: Server, tokens: (u64, u64)) -> Server {
     (network.least, network.jitter) = (150 * MILLI, 400 * MILLI);
     let mut tracker = Tracker::new(Profile::openai());
     let mut events = BinaryHeap::new();
-    let mut flights: Vec<Option<(Permit, u64)>> = Vec::new();
+    let mut flights: Vec<Option<(Reservation, u64)>> = Vec::new();
     let mut replies: Vec<Option<Reply>> = Vec::new();
     let mut costs = std::collections::HashMap::new();
     let mut now = SECOND;
@@ -106,13 +106,13 @@ fn half_an_hour(mut server: Server, tokens: (u64, u64)) -> Server {
                 costs: Costs { tokens, ..Costs::default() },
                 ..Request::new("POST", "/v1/chat/completions")
             };
-            let ticket = tracker.join(&request, Moment::MAX, Moment::from_nanos(now));
-            costs.insert(ticket.expect("there is room"), tokens);
+            let waiter_id = tracker.join(&request, Moment::MAX, Moment::from_nanos(now));
+            costs.insert(waiter_id.expect("there is room"), tokens);
         }
-        while let Some((ticket, permit)) = tracker.release(Moment::from_nanos(now)) {
-            let tokens = costs.remove(&ticket).expect("it waited");
+        while let Some((waiter_id, reservation)) = tracker.release(Moment::from_nanos(now)) {
+            let tokens = costs.remove(&waiter_id).expect("it waited");
             events.push(Reverse((now + network.out(), true, flights.len())));
-            flights.push(Some((permit, tokens)));
+            flights.push(Some((reservation, tokens)));
             replies.push(None);
         }
         let wake = tracker.next_wake().map(Moment::as_nanos);
@@ -129,14 +129,14 @@ fn half_an_hour(mut server: Server, tokens: (u64, u64)) -> Server {
             events.push(Reverse((now + network.back(), false, flight)));
             continue;
         }
-        let (Some((permit, _)), Some((status, fields))) =
+        let (Some((reservation, _)), Some((status, fields))) =
             (flights[flight].take(), replies[flight].take())
         else {
             panic!("it was sent and answered once")
         };
         let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
         let response = Response { status, fields, body: None };
-        tracker.track(permit, response, Moment::from_nanos(now));
+        tracker.track(reservation, response, Moment::from_nanos(now));
     }
     server
 }
@@ -170,22 +170,22 @@ fn the_strictest_budget_is_named() {
         ..Request::new("POST", "/v1/chat/completions")
     };
     let now = Moment::from_nanos(SECOND);
-    let Verdict::Clear(permit) = tracker.limited(&ask(9_000), now) else { panic!("unknown") };
+    let Verdict::Clear(reservation) = tracker.reserve(&ask(9_000), now) else { panic!("unknown") };
     let (status, fields) = server.receive(9_000, SECOND);
     let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
-    tracker.track(permit, Response { status, fields, body: None }, now);
+    tracker.track(reservation, Response { status, fields, body: None }, now);
 
-    let Verdict::Limited(limited) = tracker.limited(&ask(2_000), now) else { panic!("too many") };
+    let Verdict::Limited(limited) = tracker.reserve(&ask(2_000), now) else { panic!("too many") };
     assert_eq!((limited.reason, limited.unit), (Reason::Spent, Unit::Tokens));
     assert_eq!((limited.limit, limited.remaining), (Some(10_000), Some(1_000)));
     // A thousand tokens come back in six seconds.
     assert_eq!(limited.retry_in.to_string(), "6s");
-    let Verdict::Clear(held) = tracker.limited(&ask(1_000), now) else { panic!("it fits") };
+    let Verdict::Clear(held) = tracker.reserve(&ask(1_000), now) else { panic!("it fits") };
     // What is held by a request in flight is not there twice.
-    assert!(matches!(tracker.limited(&ask(1), now), Verdict::Limited(_)));
+    assert!(matches!(tracker.reserve(&ask(1), now), Verdict::Limited(_)));
     tracker.give_back(held, now);
     // More than there ever is waits for all of it, and then hears from the server.
-    let Verdict::Limited(limited) = tracker.limited(&ask(50_000), now) else { panic!("too many") };
+    let Verdict::Limited(limited) = tracker.reserve(&ask(50_000), now) else { panic!("too many") };
     assert_eq!(limited.retry_in.to_string(), "54s");
 }
 
@@ -194,11 +194,11 @@ fn what_is_spent_is_waited_for_also_where_nobody_says_how_much_there_is() {
     let mut tracker = Tracker::new(Profile::openai());
     let request = Request::new("POST", "/v1/chat/completions");
     let at = |secs| Moment::from_nanos(secs * SECOND);
-    let Verdict::Clear(permit) = tracker.limited(&request, at(1)) else { panic!("unknown") };
+    let Verdict::Clear(reservation) = tracker.reserve(&request, at(1)) else { panic!("unknown") };
     let fields: [(&str, &[u8]); 2] =
         [("x-ratelimit-remaining-requests", b"0"), ("x-ratelimit-reset-requests", b"6m0s")];
-    tracker.track(permit, Response { status: 200, fields, body: None }, at(1));
-    let Verdict::Limited(limited) = tracker.limited(&request, at(2)) else { panic!("spent") };
+    tracker.track(reservation, Response { status: 200, fields, body: None }, at(1));
+    let Verdict::Limited(limited) = tracker.reserve(&request, at(2)) else { panic!("spent") };
     assert_eq!((limited.reason, limited.retry_at), (Reason::Spent, at(361)));
-    assert!(matches!(tracker.limited(&request, at(361)), Verdict::Clear(_)));
+    assert!(matches!(tracker.reserve(&request, at(361)), Verdict::Clear(_)));
 }

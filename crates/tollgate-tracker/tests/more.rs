@@ -10,7 +10,7 @@ use tollgate::{Limiter, Moment, Nanos};
 use tollgate_testkit::discord::Network;
 use tollgate_tracker::headers::format::{self, Policy};
 use tollgate_tracker::profile::Refill;
-use tollgate_tracker::{Permit, Profile, Request, Response, Tracker};
+use tollgate_tracker::{Profile, Request, Reservation, Response, Tracker};
 
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLI;
@@ -94,19 +94,19 @@ fn ten_minutes(mut server: Server, profile: Profile) -> Server {
     let mut network = Network::usual(5);
     let mut tracker = Tracker::new(profile);
     let mut events = BinaryHeap::new();
-    let mut flights: Vec<(Option<Permit>, Reply)> = Vec::new();
+    let mut flights: Vec<(Option<Reservation>, Reply)> = Vec::new();
     let (mut now, mut waiting) = (START, 0);
     while now < START + TEN_MINUTES {
         let moment = Moment::from_nanos(now);
         for _ in waiting..WAITING {
-            let ticket = tracker.join(&Request::new("GET", "/things"), Moment::MAX, moment);
-            ticket.expect("there is room");
+            let waiter_id = tracker.join(&Request::new("GET", "/things"), Moment::MAX, moment);
+            waiter_id.expect("there is room");
         }
         waiting = WAITING;
-        while let Some((_, permit)) = tracker.release(moment) {
+        while let Some((_, reservation)) = tracker.release(moment) {
             waiting -= 1;
             events.push(Reverse((now + network.out(), true, flights.len())));
-            flights.push((Some(permit), Reply::default()));
+            flights.push((Some(reservation), Reply::default()));
         }
         let wake = tracker.next_wake().map_or(u64::MAX, Moment::as_nanos);
         if events.peek().is_none_or(|Reverse((at, ..))| wake < *at) {
@@ -120,10 +120,10 @@ fn ten_minutes(mut server: Server, profile: Profile) -> Server {
             events.push(Reverse((now + network.back(), false, flight)));
             continue;
         }
-        let (permit, (status, fields)) = std::mem::take(&mut flights[flight]);
+        let (reservation, (status, fields)) = std::mem::take(&mut flights[flight]);
         let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
         let response = Response { status, fields, body: None };
-        tracker.track(permit.expect("it is answered once"), response, Moment::from_nanos(now));
+        tracker.track(reservation.expect("it is answered once"), response, Moment::from_nanos(now));
     }
     server
 }

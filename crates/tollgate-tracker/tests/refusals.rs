@@ -1,8 +1,8 @@
 //! What a refusal stops, and for how long.
 
-use tollgate::{Moment, Nanos};
 use tollgate_tracker::headers::Scope;
 use tollgate_tracker::{Limited, Profile, Reason, Request, Response, Tracker, Verdict};
+use tollgate_tracker::{Moment, Nanos};
 
 const SECOND: u64 = 1_000_000_000;
 const MESSAGES: (&str, &str) = ("POST", "/channels/1/messages");
@@ -21,16 +21,27 @@ fn answered(
     fields: &[(&str, &str)],
     body: &str,
 ) {
-    let permit = tracker.send_anyway(&Request::new(method, path), at(1)).expect("there is room");
+    answered_at(tracker, 1, (method, path), (status, fields, body));
+}
+
+/// Sends a request at a second, whatever the limits are, that is answered at once.
+fn answered_at(
+    tracker: &mut Tracker,
+    secs: u64,
+    (method, path): (&str, &str),
+    (status, fields, body): (u16, &[(&str, &str)], &str),
+) {
+    let request = Request::new(method, path);
+    let reservation = tracker.send_anyway(&request, at(secs)).expect("there is room");
     let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
     let response = Response { status, fields, body: Some(body.as_bytes()) };
-    tracker.track(permit, response, at(1));
+    tracker.track(reservation, response, at(secs));
 }
 
 fn limited(tracker: &mut Tracker, (method, path): (&str, &str), secs: u64) -> Option<Limited> {
-    match tracker.limited(&Request::new(method, path), at(secs)) {
-        Verdict::Clear(permit) => {
-            tracker.give_back(permit, at(secs));
+    match tracker.reserve(&Request::new(method, path), at(secs)) {
+        Verdict::Clear(reservation) => {
+            tracker.give_back(reservation, at(secs));
             None
         }
         Verdict::Limited(limited) => Some(limited),
@@ -67,9 +78,9 @@ fn a_body_that_makes_no_sense_says_nothing_of_how_long() {
     for number in ["-5", "-1e300", "\"NaN\"", "null"] {
         let mut tracker = Tracker::new(Profile::discord());
         let body = format!(r#"{{"retry_after": {number}, "global": false}}"#);
-        for secs in [1, 2, 4] {
-            answered(&mut tracker, MESSAGES, 429, &[], &body);
-            let refused = limited(&mut tracker, MESSAGES, 1).expect("it was refused");
+        for (sent, secs) in [(1, 1), (2, 2), (4, 4)] {
+            answered_at(&mut tracker, sent, MESSAGES, (429, &[], &body));
+            let refused = limited(&mut tracker, MESSAGES, sent).expect("it was refused");
             assert_eq!(refused.retry_in, Nanos::from_secs(secs), "{number}");
         }
     }
@@ -99,17 +110,81 @@ fn a_page_of_a_proxy_stops_everything() {
 
 #[test]
 fn refusals_that_do_not_say_how_long_are_doubled() {
+    // No time at all does not say how long, and nor does a date that is past.
+    let past = ("retry-after", "Thu, 01 Jan 1970 00:00:01 GMT");
+    for fields in [&[][..], &[("retry-after", "0")], &[past]] {
+        let mut tracker = Tracker::new(Profile::generic());
+        let route = ("GET", "/things");
+        for sent in [1, 2, 4, 8, 16] {
+            answered_at(&mut tracker, sent, route, (429, fields, ""));
+            let refused = limited(&mut tracker, route, sent).expect("it was refused");
+            assert_eq!(refused.retry_in, Nanos::from_secs(sent), "{fields:?}");
+        }
+        answered_at(&mut tracker, 32, route, (200, &[], ""));
+        answered_at(&mut tracker, 33, route, (429, fields, ""));
+        let refused = limited(&mut tracker, route, 33);
+        assert!(refused.is_none_or(|it| it.retry_in <= Nanos::from_secs(1)), "{fields:?}");
+    }
+}
+
+#[test]
+fn very_short_waits_are_believed_twice_in_a_row() {
+    let mut tracker = Tracker::new(Profile::discord());
+    let body = r#"{"retry_after": 0.01, "global": false}"#;
+    for (sent, millis) in [(1, 10), (2, 10), (3, 4_000), (7, 8_000)] {
+        answered_at(&mut tracker, sent, MESSAGES, (429, &[], body));
+        let refused = limited(&mut tracker, MESSAGES, sent).expect("it was refused");
+        assert_eq!(refused.retry_in, Nanos::new(millis * 1_000_000), "sent at {sent} s");
+    }
+}
+
+#[test]
+fn a_request_sent_during_a_block_does_not_double_it() {
+    let route = Request::new("GET", "/things");
     let mut tracker = Tracker::new(Profile::generic());
-    let route = ("GET", "/things");
-    for secs in [1, 2, 4, 8] {
-        answered(&mut tracker, route, 429, &[], "");
-        let refused = limited(&mut tracker, route, 1).expect("it was refused");
+    answered(&mut tracker, ("GET", "/things"), 200, &[], "");
+    let tenth = |n: u64| Moment::from_nanos(SECOND + n * SECOND / 10);
+    let permits: Vec<_> = (0..16).map(|_| tracker.reserve(&route, at(1))).collect();
+    for (n, verdict) in (0..).zip(permits) {
+        let Verdict::Clear(permit) = verdict else { panic!("nothing is known against it") };
+        tracker.sent(&permit, tenth(n));
+        let refused = Response { status: 429, fields: [], body: None };
+        tracker.track(permit, refused, tenth(n + 1));
+        let Verdict::Limited(limited) = tracker.reserve(&route, tenth(n + 1)) else {
+            assert_eq!(n, 10, "it is over after a second");
+            continue;
+        };
+        // The last ones were sent after it was over, and there it is doubled once.
+        let longest = if n <= 10 { 2_100_000_000 } else { 4_200_000_000 };
+        assert!(limited.retry_at <= Moment::from_nanos(longest), "{n}: {limited:?}");
+    }
+}
+
+#[test]
+fn a_server_that_fails_does_not_end_a_block() {
+    let mut tracker = Tracker::new(Profile::discord());
+    for (sent, secs) in [(1, 1), (2, 2), (4, 4), (8, 8)] {
+        answered_at(&mut tracker, sent, MESSAGES, (502, &[], ""));
+        answered_at(&mut tracker, sent, MESSAGES, (429, &[], r#"{"global": false}"#));
+        let refused = limited(&mut tracker, MESSAGES, sent).expect("it was refused");
         assert_eq!(refused.retry_in, Nanos::from_secs(secs));
     }
-    answered(&mut tracker, route, 200, &[], "");
-    answered(&mut tracker, route, 429, &[], "");
-    let refused = limited(&mut tracker, route, 1).expect("the longest is still in force");
-    assert_eq!(refused.retry_in, Nanos::from_secs(8));
+    answered_at(&mut tracker, 16, MESSAGES, (500, &[], ""));
+    let request = Request::new(MESSAGES.0, MESSAGES.1);
+    let Verdict::Clear(_first) = tracker.reserve(&request, at(16)) else {
+        panic!("one goes first")
+    };
+    assert!(limited(&mut tracker, MESSAGES, 16).is_some(), "and only one");
+}
+
+#[test]
+fn an_answer_to_an_exempt_request_does_not_end_a_block_of_all_others() {
+    let mut tracker = Tracker::new(Profile::discord());
+    answered(&mut tracker, MESSAGES, 429, &[], r#"{"retry_after": 4.0, "global": true}"#);
+    answered_at(&mut tracker, 5, INTERACTION, (200, &[], ""));
+    let request = Request::new(OTHER.0, OTHER.1);
+    let Verdict::Clear(_first) = tracker.reserve(&request, at(5)) else { panic!("one goes first") };
+    assert!(limited(&mut tracker, MESSAGES, 5).is_some(), "until it is answered");
 }
 
 #[test]
@@ -140,13 +215,14 @@ fn github_says_403_for_its_limits_too() {
 fn too_many_refused_requests_stop_everything_before_the_server_does() {
     let mut tracker = Tracker::new(Profile::discord());
     for n in 0..9_998 {
-        let permit = tracker.send_anyway(&Request::new("GET", "/users/1"), at(1)).expect("room");
+        let reservation =
+            tracker.send_anyway(&Request::new("GET", "/users/1"), at(1)).expect("room");
         let status = [401, 403][n % 2];
-        tracker.track(permit, Response { status, fields: [], body: None }, at(1));
+        tracker.track(reservation, Response { status, fields: [], body: None }, at(1));
     }
     let shared = [("x-ratelimit-scope", "shared"), ("retry-after", "1")];
     answered(&mut tracker, OTHER, 429, &shared, "");
-    let Verdict::Clear(last) = tracker.limited(&Request::new("GET", "/users/1"), at(60)) else {
+    let Verdict::Clear(last) = tracker.reserve(&Request::new("GET", "/users/1"), at(60)) else {
         panic!("one more may be refused")
     };
     let refused = limited(&mut tracker, INTERACTION, 60).expect("two more may not");

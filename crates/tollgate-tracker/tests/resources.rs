@@ -1,8 +1,10 @@
 //! Budgets that the server tells apart by name: none spends another's.
 
-use tollgate::Moment;
+use tollgate_tracker::Moment;
 use tollgate_tracker::headers::BUDGETS_MAX;
-use tollgate_tracker::{Limited, Permit, Profile, Reason, Request, Response, Tracker, Verdict};
+use tollgate_tracker::{
+    Limited, Profile, Reason, Request, Reservation, Response, Tracker, Verdict,
+};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -11,16 +13,16 @@ fn at(secs: u64) -> Moment {
 }
 
 #[track_caller]
-fn clear(tracker: &mut Tracker, path: &str, secs: u64) -> Permit {
-    match tracker.limited(&Request::new("GET", path), at(secs)) {
-        Verdict::Clear(permit) => permit,
+fn clear(tracker: &mut Tracker, path: &str, secs: u64) -> Reservation {
+    match tracker.reserve(&Request::new("GET", path), at(secs)) {
+        Verdict::Clear(reservation) => reservation,
         Verdict::Limited(limited) => panic!("{limited:?}"),
     }
 }
 
 #[track_caller]
 fn limited(tracker: &mut Tracker, path: &str, secs: u64) -> Limited {
-    match tracker.limited(&Request::new("GET", path), at(secs)) {
+    match tracker.reserve(&Request::new("GET", path), at(secs)) {
         Verdict::Clear(_) => panic!("it is clear"),
         Verdict::Limited(limited) => limited,
     }
@@ -29,20 +31,26 @@ fn limited(tracker: &mut Tracker, path: &str, secs: u64) -> Limited {
 /// How many may be sent at once; they are given back.
 fn room(tracker: &mut Tracker, path: &str, secs: u64) -> usize {
     let request = Request::new("GET", path);
-    let asks = std::iter::from_fn(|| match tracker.limited(&request, at(secs)) {
-        Verdict::Clear(permit) => Some(permit),
+    let asks = std::iter::from_fn(|| match tracker.reserve(&request, at(secs)) {
+        Verdict::Clear(reservation) => Some(reservation),
         Verdict::Limited(_) => None,
     });
-    let permits: Vec<_> = asks.collect();
-    let room = permits.len();
-    for permit in permits {
-        tracker.give_back(permit, at(secs));
+    let reservations: Vec<_> = asks.collect();
+    let room = reservations.len();
+    for reservation in reservations {
+        tracker.give_back(reservation, at(secs));
     }
     room
 }
 
 /// The answer to a request: what is left of `limit`, of which budget, for another minute.
-fn answer(tracker: &mut Tracker, permit: Permit, name: (&str, &str), left: u64, secs: u64) {
+fn answer(
+    tracker: &mut Tracker,
+    reservation: Reservation,
+    name: (&str, &str),
+    left: u64,
+    secs: u64,
+) {
     let left = left.to_string();
     let fields = [
         ("x-ratelimit-limit", b"5".as_slice()),
@@ -50,12 +58,12 @@ fn answer(tracker: &mut Tracker, permit: Permit, name: (&str, &str), left: u64, 
         ("x-ratelimit-reset", b"60"),
         (name.0, name.1.as_bytes()),
     ];
-    tracker.track(permit, Response { status: 200, fields, body: None }, at(secs));
+    tracker.track(reservation, Response { status: 200, fields, body: None }, at(secs));
 }
 
 fn ask(tracker: &mut Tracker, path: &str, resource: &str, left: u64, secs: u64) {
-    let permit = clear(tracker, path, secs);
-    answer(tracker, permit, ("x-ratelimit-resource", resource), left, secs);
+    let reservation = clear(tracker, path, secs);
+    answer(tracker, reservation, ("x-ratelimit-resource", resource), left, secs);
 }
 
 #[test]
@@ -97,8 +105,8 @@ fn all_of_githubs_core_is_known_once_one_route_is() {
     let held: Vec<_> = (0..4).map(|n| clear(&mut tracker, &format!("/users/u{n}"), 2)).collect();
     assert_eq!(limited(&mut tracker, "/user", 2).reason, Reason::Spent);
     assert_eq!(room(&mut tracker, "/search/issues", 2), 1, "one finds out");
-    for permit in held {
-        tracker.give_back(permit, at(2));
+    for reservation in held {
+        tracker.give_back(reservation, at(2));
     }
 }
 
@@ -116,8 +124,8 @@ fn resources_without_end_take_no_more_room_than_there_is_for_buckets() {
 
 /// Answers that name one of many policies each, all of one bucket.
 fn named(tracker: &mut Tracker, policy: usize, left: u64, secs: u64) {
-    let permit = clear(tracker, "/", secs);
-    answer(tracker, permit, ("ratelimit-name", &format!("policy {policy}")), left, secs);
+    let reservation = clear(tracker, "/", secs);
+    answer(tracker, reservation, ("ratelimit-name", &format!("policy {policy}")), left, secs);
 }
 
 #[test]
@@ -125,7 +133,7 @@ fn policies_beyond_those_that_are_kept_are_obeyed_one_request_at_a_time() {
     let mut tracker = Tracker::new(Profile::generic());
     // Each is told of once, and each answer counts in all before it.
     for policy in 0..BUDGETS_MAX {
-        let permit = tracker.send_anyway(&Request::new("GET", "/"), at(1)).expect("room");
+        let reservation = tracker.send_anyway(&Request::new("GET", "/"), at(1)).expect("room");
         let name = format!("policy {policy}");
         let fields = [
             ("x-ratelimit-limit", b"500".as_slice()),
@@ -133,7 +141,7 @@ fn policies_beyond_those_that_are_kept_are_obeyed_one_request_at_a_time() {
             ("x-ratelimit-reset", b"60"),
             ("ratelimit-name", name.as_bytes()),
         ];
-        tracker.track(permit, Response { status: 200, fields, body: None }, at(1));
+        tracker.track(reservation, Response { status: 200, fields, body: None }, at(1));
     }
     assert!(room(&mut tracker, "/", 1) > 100);
     named(&mut tracker, BUDGETS_MAX, 2, 2);

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tollgate::Nanos;
+use tollgate_tracker::Nanos;
 use tollgate_tracker::profile::{Profile, Refill};
-use tollgate_tracker::{Gate, Pass, Request, Response, Strategy};
+use tollgate_tracker::{Gate, Request, Response, SendPermit, Strategy};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -115,19 +115,19 @@ fn gate() -> Gate {
     Gate::new(profile).with(Strategy::Wait { queue: 10, deadline })
 }
 
-async fn pass(gate: &Gate) -> Pass {
-    gate.pass(&Request::new(REQUEST.0, REQUEST.1)).await.expect("there is room in the line")
+async fn acquire(gate: &Gate) -> SendPermit {
+    gate.acquire(&Request::new(REQUEST.0, REQUEST.1)).await.expect("there is room in the line")
 }
 
-fn answer(mut pass: Pass, status: u16, left: &str) {
-    pass.sent();
+fn answer(mut permit: SendPermit, status: u16, left: &str) {
+    permit.sent();
     let fields = [
         ("x-ratelimit-limit", b"5".as_slice()),
         ("x-ratelimit-remaining", left.as_bytes()),
         ("x-ratelimit-reset-after", b"3.000"),
         ("x-ratelimit-bucket", b"abcd"),
     ];
-    pass.track(Response { status, fields, body: None });
+    permit.track(Response { status, fields, body: None });
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,9 +135,9 @@ async fn a_wait_is_a_span_that_says_whose_limit_which_bucket_and_how_long() {
     let watcher = Watcher::default();
     let _watching = tracing::subscriber::set_default(watcher.clone());
     let gate = gate();
-    answer(pass(&gate).await, 200, "0");
+    answer(acquire(&gate).await, 200, "0");
     assert!(watcher.spans().is_empty(), "nobody has waited");
-    let waited = pass(&gate).await.waited();
+    let waited = acquire(&gate).await.waited();
 
     let spans = watcher.spans();
     let [wait] = &spans[..] else { panic!("{spans:?}") };
@@ -159,17 +159,17 @@ async fn a_wait_in_vain_and_a_refusal_are_told_as_well() {
     let watcher = Watcher::default();
     let _watching = tracing::subscriber::set_default(watcher.clone());
     let gate = gate();
-    answer(pass(&gate).await, 200, "0");
+    answer(acquire(&gate).await, 200, "0");
     let strategy = Strategy::Wait { queue: 10, deadline: Duration::from_secs(5) };
     let (short, anyway) = (gate.with(strategy), gate.with(Strategy::SendAnyway));
     let request = Request::new(REQUEST.0, REQUEST.1);
     let refuse = async {
-        let mut pass = anyway.pass(&request).await.expect("it is sent");
-        pass.sent();
+        let mut permit = anyway.acquire(&request).await.expect("it is sent");
+        permit.sent();
         let fields = [("retry-after", b"60".as_slice()), ("x-ratelimit-bucket", b"abcd")];
-        pass.track(Response { status: 429, fields, body: None });
+        permit.track(Response { status: 429, fields, body: None });
     };
-    let (in_vain, ()) = tokio::join!(short.pass(&request), refuse);
+    let (in_vain, ()) = tokio::join!(short.acquire(&request), refuse);
     assert!(in_vain.is_err());
 
     let events = watcher.events();

@@ -4,12 +4,12 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use tollgate::{Moment, Nanos};
 use tollgate_testkit::discord::{Discord, Kind, Place, Reply};
 use tollgate_testkit::random::Random;
 use tollgate_tracker::{
-    Limited, Permit, Profile, Reason, Request, Response, Ticket, Tracker, Verdict,
+    Limited, Profile, Reason, Request, Reservation, Response, Tracker, Verdict, WaiterId,
 };
+use tollgate_tracker::{Moment, Nanos};
 
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLI;
@@ -32,8 +32,8 @@ struct World {
     now: u64,
     serial: u64,
     events: BinaryHeap<Reverse<(u64, u64, bool)>>,
-    flights: HashMap<u64, (usize, Permit, Option<Reply>)>,
-    tickets: HashMap<Ticket, usize>,
+    flights: HashMap<u64, (usize, Reservation, Option<Reply>)>,
+    waiter_ids: HashMap<WaiterId, usize>,
 }
 
 impl World {
@@ -45,26 +45,26 @@ impl World {
             serial: 0,
             events: BinaryHeap::new(),
             flights: HashMap::new(),
-            tickets: HashMap::new(),
+            waiter_ids: HashMap::new(),
         }
     }
 
-    fn join(&mut self, place: usize) -> Ticket {
+    fn join(&mut self, place: usize) -> WaiterId {
         let (method, path) = self.server.request(place);
         let now = Moment::from_nanos(self.now);
-        let ticket = self.tracker.join(&Request::new(method, &path), Moment::MAX, now);
-        let ticket = ticket.expect("there is room");
-        self.tickets.insert(ticket, place);
-        ticket
+        let waiter_id = self.tracker.join(&Request::new(method, &path), Moment::MAX, now);
+        let waiter_id = waiter_id.expect("there is room");
+        self.waiter_ids.insert(waiter_id, place);
+        waiter_id
     }
 
     /// What somebody is told who asks and does not wait.
     fn ask(&mut self, place: usize) -> Option<Limited> {
         let (method, path) = self.server.request(place);
         let now = Moment::from_nanos(self.now);
-        match self.tracker.limited(&Request::new(method, &path), now) {
-            Verdict::Clear(permit) => {
-                self.tracker.give_back(permit, now);
+        match self.tracker.reserve(&Request::new(method, &path), now) {
+            Verdict::Clear(reservation) => {
+                self.tracker.give_back(reservation, now);
                 None
             }
             Verdict::Limited(limited) => Some(limited),
@@ -72,14 +72,16 @@ impl World {
     }
 
     /// Lets time pass until a moment, or until somebody's turn has come; when that was.
-    fn run(&mut self, until: u64, whose: Option<Ticket>) -> Option<u64> {
+    fn run(&mut self, until: u64, whose: Option<WaiterId>) -> Option<u64> {
         loop {
-            while let Some((ticket, permit)) = self.tracker.release(Moment::from_nanos(self.now)) {
-                let place = self.tickets.remove(&ticket).expect("it waited");
+            while let Some((waiter_id, reservation)) =
+                self.tracker.release(Moment::from_nanos(self.now))
+            {
+                let place = self.waiter_ids.remove(&waiter_id).expect("it waited");
                 self.serial += 1;
-                self.flights.insert(self.serial, (place, permit, None));
+                self.flights.insert(self.serial, (place, reservation, None));
                 self.events.push(Reverse((self.now + WAY, self.serial, true)));
-                if whose == Some(ticket) {
+                if whose == Some(waiter_id) {
                     return Some(self.now);
                 }
             }
@@ -106,11 +108,11 @@ impl World {
             self.events.push(Reverse((at + WAY, flight, false)));
             return;
         }
-        let (_, permit, reply) = self.flights.remove(&flight).expect("it is under way");
+        let (_, reservation, reply) = self.flights.remove(&flight).expect("it is under way");
         let reply = reply.expect("it was answered");
         let fields = reply.fields.iter().map(|(name, value)| (*name, value.as_bytes()));
         let response = Response { status: reply.status, fields, body: Some(reply.body.as_bytes()) };
-        self.tracker.track(permit, response, Moment::from_nanos(at));
+        self.tracker.track(reservation, response, Moment::from_nanos(at));
     }
 }
 
@@ -190,8 +192,8 @@ fn assert_right(all: &[(u64, Off, Limited)]) {
 #[test]
 fn it_is_told_when_it_would_be_the_turn_of_who_joins_no_sooner_and_no_later() {
     assert_right(&all(|world, place, _| {
-        let ticket = world.join(place);
-        world.run(u64::MAX - 1, Some(ticket)).expect("its turn comes")
+        let waiter_id = world.join(place);
+        world.run(u64::MAX - 1, Some(waiter_id)).expect("its turn comes")
     }));
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use tollgate::{Moment, Nanos};
 use tollgate_testkit::random::Random;
-use tollgate_tracker::profile::Profile;
-use tollgate_tracker::{Permit, Reason, Request, Response, Ticket, Tracker, Verdict};
+use tollgate_tracker::profile::{Paces, Profile};
+use tollgate_tracker::{Moment, Nanos};
+use tollgate_tracker::{Reason, Request, Reservation, Response, Tracker, Verdict, WaiterId};
 
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLI;
@@ -14,20 +14,28 @@ const ROUND_TRIP: u64 = 100 * MILLI;
 const REQUEST: Request<'static> = Request {
     method: "POST",
     path: "/channels/1/messages",
+    origin: tollgate_tracker::Origin::new("", ""),
     group: "",
     costs: tollgate_tracker::Costs { tokens: 0, input_tokens: 0, output_tokens: 0, bytes: 0 },
 };
 
 /// Discord, but for the limit on all requests.
 fn unpaced() -> Profile {
-    Profile { pace: None, ..Profile::discord() }
+    Profile { paces: Paces::NONE, ..Profile::discord() }
 }
 
 fn at(nanos: u64) -> Moment {
     Moment::from_nanos(nanos)
 }
 
-fn answer(tracker: &mut Tracker, permit: Permit, left: u64, limit: u64, wait: u64, now: u64) {
+fn answer(
+    tracker: &mut Tracker,
+    reservation: Reservation,
+    left: u64,
+    limit: u64,
+    wait: u64,
+    now: u64,
+) {
     let (left, limit) = (left.to_string(), limit.to_string());
     let wait = format!("{}.{:03}", wait / SECOND, wait % SECOND / MILLI);
     let fields = [
@@ -36,7 +44,7 @@ fn answer(tracker: &mut Tracker, permit: Permit, left: u64, limit: u64, wait: u6
         ("x-ratelimit-reset-after", wait.as_bytes()),
         ("x-ratelimit-bucket", b"messages"),
     ];
-    tracker.track(permit, Response { status: 200, fields, body: None }, at(now));
+    tracker.track(reservation, Response { status: 200, fields, body: None }, at(now));
 }
 
 #[test]
@@ -46,16 +54,16 @@ fn ten_thousand_are_served_in_order_and_no_reset_lets_more_go_than_there_is() {
     const WINDOW: u64 = 2 * SECOND;
     let mut random = Random::new(1);
     let mut tracker = Tracker::new(unpaced()).with_queue(WAITERS);
-    let tickets: Vec<Ticket> =
+    let waiter_ids: Vec<WaiterId> =
         (0..WAITERS).map(|_| tracker.join(&REQUEST, Moment::MAX, at(1)).expect("room")).collect();
 
     let mut served = Vec::new();
     let (mut now, mut ends, mut used) = (SECOND, 0, 0);
-    let mut flights: VecDeque<(u64, Permit)> = VecDeque::new();
+    let mut flights: VecDeque<(u64, Reservation)> = VecDeque::new();
     while served.len() < WAITERS {
-        while let Some((ticket, permit)) = tracker.release(at(now)) {
-            served.push(ticket);
-            flights.push_back((now + 50 * MILLI + random.below(50 * MILLI), permit));
+        while let Some((waiter_id, reservation)) = tracker.release(at(now)) {
+            served.push(waiter_id);
+            flights.push_back((now + 50 * MILLI + random.below(50 * MILLI), reservation));
         }
         assert!(flights.len() as u64 <= LIMIT, "{} at once", flights.len());
         // All of them arrive at the same moment, and their answers come in any order.
@@ -67,22 +75,22 @@ fn ten_thousand_are_served_in_order_and_no_reset_lets_more_go_than_there_is() {
             continue;
         };
         let mut said = Vec::new();
-        while let Some((_, permit)) = flights.pop_front() {
+        while let Some((_, reservation)) = flights.pop_front() {
             if arrival >= ends {
                 (ends, used) = (arrival + WINDOW, 0);
             }
             used += 1;
             assert!(used <= LIMIT, "more than there was");
-            said.push((permit, LIMIT - used));
+            said.push((reservation, LIMIT - used));
         }
         now = arrival + 20 * MILLI;
         while !said.is_empty() {
-            let (permit, left) = said.swap_remove(random.index(said.len()));
-            answer(&mut tracker, permit, left, LIMIT, ends - arrival, now);
+            let (reservation, left) = said.swap_remove(random.index(said.len()));
+            answer(&mut tracker, reservation, left, LIMIT, ends - arrival, now);
             now += MILLI;
         }
     }
-    assert_eq!(served, tickets, "somebody was overtaken");
+    assert_eq!(served, waiter_ids, "somebody was overtaken");
     assert_eq!(tracker.next_wake(), None);
 }
 
@@ -90,21 +98,21 @@ fn ten_thousand_are_served_in_order_and_no_reset_lets_more_go_than_there_is() {
 fn who_leaves_is_not_served_and_holds_nobody_up() {
     let mut random = Random::new(2);
     let mut tracker = Tracker::new(unpaced());
-    let mut waiting: VecDeque<Ticket> = VecDeque::new();
-    let Verdict::Clear(probe) = tracker.limited(&REQUEST, at(1)) else { panic!("it is unknown") };
+    let mut waiting: VecDeque<WaiterId> = VecDeque::new();
+    let Verdict::Clear(probe) = tracker.reserve(&REQUEST, at(1)) else { panic!("it is unknown") };
     for _ in 0..1_000 {
         waiting.push_back(tracker.join(&REQUEST, Moment::MAX, at(1)).expect("there is room"));
     }
     for _ in 0..700 {
-        let ticket = waiting.remove(random.index(waiting.len())).expect("it waits");
-        assert!(tracker.leave(ticket));
+        let waiter_id = waiting.remove(random.index(waiting.len())).expect("it waits");
+        assert!(tracker.leave(waiter_id));
     }
     assert!(tracker.release(at(2)).is_none(), "only an answer can tell");
     answer(&mut tracker, probe, 500, 501, SECOND, 3);
     let mut served = VecDeque::new();
-    while let Some((ticket, permit)) = tracker.release(at(4)) {
-        served.push_back(ticket);
-        tracker.lost(permit, at(4));
+    while let Some((waiter_id, reservation)) = tracker.release(at(4)) {
+        served.push_back(waiter_id);
+        tracker.lost(reservation, at(4));
     }
     assert_eq!(served, waiting);
 }
@@ -113,7 +121,7 @@ fn who_leaves_is_not_served_and_holds_nobody_up() {
 fn a_crowded_bucket_does_not_hold_up_another_and_both_share_the_pace() {
     let mut tracker = Tracker::new(Profile::discord());
     let others: Vec<String> = (10..40).map(|n| format!("/channels/{n}/messages")).collect();
-    let Verdict::Clear(_probe) = tracker.limited(&REQUEST, at(1)) else { panic!("unknown") };
+    let Verdict::Clear(_probe) = tracker.reserve(&REQUEST, at(1)) else { panic!("unknown") };
     for _ in 0..100 {
         tracker.join(&REQUEST, Moment::MAX, at(1)).expect("there is room");
     }
@@ -121,11 +129,11 @@ fn a_crowded_bucket_does_not_hold_up_another_and_both_share_the_pace() {
         tracker.join(&Request::new("GET", path), Moment::MAX, at(2)).expect("there is room");
     }
     // One of each of the others, and none that waits for the first answer.
-    let mut permits = Vec::new();
-    while let Some((_, permit)) = tracker.release(at(3)) {
-        permits.push(permit);
+    let mut reservations = Vec::new();
+    while let Some((_, reservation)) = tracker.release(at(3)) {
+        reservations.push(reservation);
     }
-    assert_eq!(permits.len(), others.len());
+    assert_eq!(reservations.len(), others.len());
 }
 
 #[test]
@@ -133,7 +141,7 @@ fn who_comes_to_a_full_queue_hears_when_its_turn_would_be() {
     let (limit, window) = (5, 10 * SECOND);
     let mut tracker = Tracker::new(unpaced()).with_queue(7);
     let sent = at(SECOND - ROUND_TRIP);
-    let Verdict::Clear(probe) = tracker.limited(&REQUEST, sent) else { panic!("unknown") };
+    let Verdict::Clear(probe) = tracker.reserve(&REQUEST, sent) else { panic!("unknown") };
     answer(&mut tracker, probe, 0, limit, window, SECOND);
     for _ in 0..7 {
         tracker.join(&REQUEST, Moment::MAX, at(SECOND)).expect("there is room");

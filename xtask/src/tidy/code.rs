@@ -60,7 +60,7 @@ const SETTING: &str =
     "take the setting as an argument; only the command line reads the environment";
 
 const CLOCK: &[(&str, &str)] = &[
-    ("crates/tollgate/src/time.rs", "`Clock`, the one place that reads a clock"),
+    ("crates/tollgate-time/src/lib.rs", "`Clock`, the one place that reads a clock"),
     (
         "crates/tollgate-tracker/src/gate/time.rs",
         "tokio's clock, which its timers run on and tests pause",

@@ -7,17 +7,22 @@ use super::tree::Tree;
 /// What a crate's tests may use besides what the crate may use.
 const FOR_TESTS: &str = "tollgate-testkit";
 
+/// What the tests of single crates may use as well: the tracker's obey what the engine says.
+const FOR_TESTS_OF: [(&str, &str); 1] = [("tollgate-tracker", "tollgate")];
+
 /// The crates that may use everything: they are never shipped.
 const UNBOUND: [&str; 2] = ["xtask", "lab"];
 
 /// Each crate, and those below it.
-const BELOW: [(&str, &[&str]); 8] = [
-    ("tollgate", &[]),
+const BELOW: [(&str, &[&str]); 10] = [
+    ("tollgate-time", &[]),
+    ("tollgate", &["tollgate-time"]),
     // The oracle shares no code with what it judges.
     ("tollgate-oracle", &[]),
     ("tollgate-protocol", &["tollgate"]),
     ("tollgate-redis", &["tollgate"]),
-    ("tollgate-tracker", &["tollgate"]),
+    ("tollgate-tracker", &["tollgate-time"]),
+    ("tollgate-tracker-guide", &["tollgate-tracker"]),
     ("tollgate-server", &["tollgate", "tollgate-protocol", "tollgate-redis", "tollgate-tracker"]),
     (
         "tollgate-cli",
@@ -49,13 +54,14 @@ fn check_crate(package: &Package, ours: &[&str], path: &str, tree: &Tree) -> Vec
         return vec![Violation::new(path, 1, what)];
     };
     let between_ours = package.dependencies.iter().filter(|d| ours.contains(&d.name.as_str()));
-    let wrong = between_ours.filter(|dependency| !points_down(dependency, below));
+    let wrong = between_ours.filter(|dependency| !points_down(name, dependency, below));
     wrong.map(|dependency| violation(name, dependency, path, tree)).collect()
 }
 
-fn points_down(dependency: &Dependency, below: &[&str]) -> bool {
-    let for_tests = dependency.kind.as_deref() == Some("dev") && dependency.name == FOR_TESTS;
-    for_tests || below.contains(&dependency.name.as_str())
+fn points_down(name: &str, dependency: &Dependency, below: &[&str]) -> bool {
+    let other = dependency.name.as_str();
+    let is_for_tests = other == FOR_TESTS || FOR_TESTS_OF.contains(&(name, other));
+    dependency.kind.as_deref() == Some("dev") && is_for_tests || below.contains(&other)
 }
 
 fn violation(name: &str, dependency: &Dependency, path: &str, tree: &Tree) -> Violation {

@@ -5,6 +5,7 @@
 
 mod code;
 mod directions;
+mod guide;
 mod markdown;
 mod metadata;
 mod policy;
@@ -88,6 +89,7 @@ fn check(
     }
     violations.extend(markdown::crates_are_mentioned(tree));
     violations.extend(directions::check(metadata, tree));
+    violations.extend(guide::check(tree));
     violations.extend(policy.check(metadata, tree));
     violations
 }

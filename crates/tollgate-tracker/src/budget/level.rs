@@ -10,22 +10,28 @@
 //! sent after that moment; and then the next stretch begins. That takes one round trip or two,
 //! and of the responses of a stretch the one that was counted last is always among them.
 
-use tollgate::{Moment, Nanos};
+use serde::{Deserialize, Serialize};
+use tollgate_time::{Moment, Nanos};
 
+use super::fixed_end::FixedEnd;
 use super::{Heard, Open};
 use crate::headers::{Told, WAIT_MAX, Wait};
 use crate::length::Length;
 
-#[derive(Clone, Copy, Debug)]
+/// There are no windows: so long an answer is waited for beside its patience.
+const WINDOW_UNKNOWN: Length = Length::from_nanos(1_000_000_000);
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Level {
     known: Option<Line>,
     /// The least since `since`.
     fresh: Option<Line>,
     since: Moment,
+    fixed_end: FixedEnd,
 }
 
 /// What is there at any moment, if nothing is taken.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Line {
     at: Moment,
     left: u64,
@@ -35,7 +41,7 @@ struct Line {
 
 impl Level {
     pub(super) const fn new() -> Self {
-        Self { known: None, fresh: None, since: Moment::EPOCH }
+        Self { known: None, fresh: None, since: Moment::EPOCH, fixed_end: FixedEnd(None) }
     }
 
     pub(super) fn learn(&mut self, told: &Told<'_>, limit: Option<u64>, cost: u64, heard: &Heard) {
@@ -46,11 +52,14 @@ impl Level {
         let wait = told.reset_in.unwrap_or_else(unsaid);
         let left = left.min(limit);
         let fill = if told.only_more { fill(told, wait, limit - left, limit) } else { wait.length };
+        // One is there after the longest wait, whatever is said.
+        let longest = Nanos::from(heard.longest).get().saturating_mul((limit - left).max(1).into());
+        let fill = fill.min(Nanos::new(longest));
         let line = Line {
             at: heard.now,
             left,
             full_at: heard.now.after(fill),
-            truly_secs: wait.truly_secs,
+            truly_secs: wait.truly_secs_beyond(heard.longest.into()),
         };
         self.fresh = Some(Line::least(self.fresh, line, limit));
         self.known = Some(Line::least(self.known, line, limit));
@@ -58,6 +67,26 @@ impl Level {
             self.known = self.fresh.take();
             self.since = heard.now;
         }
+    }
+
+    /// One is there after the longest wait from now on, whatever was said.
+    pub(super) fn wait_at_most(&mut self, longest: Nanos, limit: Option<u64>, now: Moment) {
+        for line in [&mut self.known, &mut self.fresh].into_iter().flatten() {
+            let missing = limit.unwrap_or(1).saturating_sub(line.left).max(1);
+            let fill = Nanos::new(longest.get().saturating_mul(missing.into()));
+            line.full_at = line.full_at.min(now.after(fill));
+        }
+    }
+
+    /// Whether a response shows, with those before, that all of it is there again at one moment.
+    pub(super) fn is_window(&mut self, told: &Told<'_>, limit: Option<u64>, heard: &Heard) -> bool {
+        let (Some(limit), Some(left), Some(wait), false) =
+            (limit, told.remaining, told.reset_in, told.only_more)
+        else {
+            return false;
+        };
+        let fill = u64::try_from(wait.length.get()).unwrap_or(u64::MAX);
+        self.fixed_end.is_seen(limit.saturating_sub(left), fill, heard)
     }
 
     pub(super) fn spend(&mut self, cost: u64, limit: Option<u64>, heard: &Heard) {
@@ -78,7 +107,7 @@ impl Level {
         credit: Length,
     ) -> Open {
         let Some(line) = self.known else {
-            return if in_flight == 0 { Open::Now } else { Open::Answered };
+            return if in_flight == 0 { Open::Now } else { Open::Probing };
         };
         // As much as is known to have been there; of a budget that is spent, one.
         let limit = limit.unwrap_or(line.left.max(1));
@@ -88,7 +117,7 @@ impl Level {
         }
         match line.reaches(wanted, limit) {
             Some(at) => Open::At(at.before(credit.into()), line.truly_secs),
-            None => Open::Answered,
+            None => Open::Answered { window: WINDOW_UNKNOWN, from: line.full_at },
         }
     }
 
@@ -111,6 +140,13 @@ impl Level {
     pub(super) fn left(&self, limit: Option<u64>, now: Moment, credit: Length) -> Option<u64> {
         let limit = limit?;
         Some(self.known.map_or(limit, |line| line.left_at(now.after(credit.into()), limit)))
+    }
+
+    /// How quickly it comes back: so much in so many nanoseconds.
+    pub(super) fn refill(&self, limit: Option<u64>) -> Option<(u64, u64)> {
+        let line = self.known?;
+        let nanos = u64::try_from(line.full_at.since(line.at).get()).unwrap_or(u64::MAX);
+        Some((limit?.saturating_sub(line.left), nanos)).filter(|&(much, _)| much > 0)
     }
 
     pub(super) fn reset_at(&self) -> Option<Moment> {

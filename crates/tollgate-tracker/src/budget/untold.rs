@@ -4,7 +4,8 @@
 //! began in which the server counted it. So that what is older is forgotten in time, it is kept by
 //! the part of a window in which it was known.
 
-use tollgate::{Moment, Nanos};
+use serde::{Deserialize, Serialize};
+use tollgate_time::{Moment, Nanos};
 
 use crate::length::Length;
 
@@ -12,10 +13,10 @@ use crate::length::Length;
 const PARTS: usize = 8;
 
 /// Seldom there is any.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Untold(Option<Box<Parts>>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Parts {
     /// The oldest first.
     parts: Vec<Part>,
@@ -23,7 +24,7 @@ struct Parts {
     length: Length,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Part {
     from: Moment,
     /// When the last of it was known.

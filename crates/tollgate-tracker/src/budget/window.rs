@@ -13,18 +13,21 @@
 //! Some servers say only when there is more, and mean one more: theirs fills up little by little, or
 //! it does not; nobody can see. There one more is taken, and its answer tells how much there is.
 
-use tollgate::{Moment, Nanos};
+use serde::{Deserialize, Serialize};
+use tollgate_time::{Moment, Nanos};
 
 use super::untold::Untold;
+use super::whole_seconds::{Point, Which, WholeSeconds};
 use super::{Heard, Open, Trip};
-use crate::headers::{Told, Wait};
+use crate::dialect::Dialect;
+use crate::headers::{Rounded, Told, WAIT_MAX, Wait};
 use crate::length::Length;
 
 const SECOND: Length = Length::from_nanos(1_000_000_000);
 /// How exactly a moment is told by servers of which nothing is known: whole seconds.
 const PRECISION_UNKNOWN: Length = SECOND;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Window {
     /// How exactly the end is told, where it is known not to move.
     fixed: Option<Length>,
@@ -34,20 +37,25 @@ pub(super) struct Window {
     end: Option<End>,
     /// From when on requests were sent into this window.
     began: Moment,
+    /// When it was last known to be full.
+    full_at: Moment,
     /// The bounds of the end of the window before.
     ended_from: Moment,
     ended: Moment,
     untold: Untold,
     /// How long a window lasts, as far as it was seen.
     length: Option<Length>,
+    /// Where its end is told as a whole second, and the profile does not say how exact that is.
+    whole: Option<Box<WholeSeconds>>,
 }
 
 /// Bounds of the moment at which the window ends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct End {
     from: Moment,
     by: Moment,
-    /// When all is there again: later where only more is there by the end.
+    /// When all is there again: later where only more is there by the end, or where the end is
+    /// further away than anybody waits.
     full_by: Moment,
     /// Whether a response said so that is surely of this window; if not, the next that is says it.
     is_told: bool,
@@ -62,16 +70,25 @@ impl Window {
             sure: u64::MAX,
             end: None,
             began: Moment::EPOCH,
+            full_at: Moment::EPOCH,
             ended_from: Moment::EPOCH,
             ended: Moment::EPOCH,
             untold: Untold::new(),
             length: None,
+            whole: None,
         }
     }
 
-    pub(super) fn learn(&mut self, told: &Told<'_>, limit: Option<u64>, cost: u64, heard: &Heard) {
+    pub(super) fn learn(
+        &mut self,
+        told: &Told<'_>,
+        limit: Option<u64>,
+        cost: u64,
+        heard: &Heard,
+        dialect: &mut Dialect,
+    ) {
         self.renew(limit, heard.now, heard.credit);
-        self.measure(told);
+        self.measure(told, heard.longest);
         let Some(left) = told.remaining else {
             // Only how much there is, not what is left: it counts for itself.
             self.left = self.left.min(limit.unwrap_or(u64::MAX));
@@ -82,7 +99,14 @@ impl Window {
         };
         // Only one that was sent later surely tells of what no other did.
         self.untold.forget(heard.sent);
+        let is_first = limit.is_some_and(|limit| limit - left.min(limit) == cost);
         let left = left.saturating_sub(self.untold.cost());
+        let is_believed = told.reset_in.is_none_or(|wait| wait.length <= heard.longest.into());
+        let is_point = is_believed && self.is_finer_than_told();
+        if let Some(Rounded::Point(reset)) = told.rounded.filter(|_| is_point) {
+            let point = Point { reset, is_first };
+            return self.learn_point(told, point, (left, limit), heard, dialect);
+        }
         let end = self.bounds(told, heard);
         let precision = self.precision().into();
         if heard.sent < self.began && end.from <= self.ended.after(precision) {
@@ -95,6 +119,9 @@ impl Window {
                 self.ended_from = known.from;
                 self.ended = known.by;
                 self.began = heard.now;
+                if heard.now >= known.from {
+                    self.full_at = heard.now;
+                }
                 self.left = left;
                 self.end = Some(end);
             }
@@ -109,6 +136,46 @@ impl Window {
         }
     }
 
+    /// Learns from a response that tells the end as a whole second.
+    fn learn_point(
+        &mut self,
+        told: &Told<'_>,
+        point: Point,
+        (left, limit): (u64, Option<u64>),
+        heard: &Heard,
+        dialect: &mut Dialect,
+    ) {
+        let new = || Box::new(WholeSeconds::new(point, limit, heard, dialect));
+        let whole = self.whole.get_or_insert_with(new);
+        let which = whole.hear(point, heard, dialect);
+        let (from, by) = whole.bounds(dialect);
+        // A window that is over for us may still be that of requests that were sent before.
+        let is_late = which == Which::This && self.end.is_none() && heard.sent < self.began;
+        if which == Which::Before || is_late {
+            return;
+        }
+        let is_new = which == Which::Next && self.end.is_some();
+        if is_new {
+            (self.ended_from, self.ended) = self.end.map_or((from, by), |end| (end.from, end.by));
+            self.began = heard.now;
+        }
+        self.left = if is_new { left } else { self.left.min(left) };
+        self.sure = u64::MAX;
+        // It is not over before it is told to be, and whoever is refused does not ask at once.
+        let told_in = told.reset_in.unwrap_or(Wait { length: Nanos::ZERO, truly_secs: None });
+        let latest = heard.now.after(told_in.length).after(SECOND.into());
+        let by = by.min(latest).min(heard.now.after(WAIT_MAX));
+        let by = if by <= heard.now && left == 0 { latest } else { by };
+        let from = from.min(by);
+        let truly_secs = told_in.truly_secs;
+        self.end = Some(End { from, by, full_by: by, is_told: true, truly_secs });
+    }
+
+    /// Whether ends are taken to be more exact than whole seconds, or nothing is known of it.
+    fn is_finer_than_told(&self) -> bool {
+        self.fixed.is_none_or(|precision| precision < SECOND)
+    }
+
     /// Learns what a response says that may speak of this window or of another: the stricter counts,
     /// until one that surely speaks of this one says otherwise.
     pub(super) fn doubt(&mut self, told: &Told<'_>, limit: Option<u64>, cost: u64, heard: &Heard) {
@@ -120,6 +187,13 @@ impl Window {
         let (from, by) = (known.from.min(end.from), known.by.max(end.by));
         let full_by = known.full_by.max(end.full_by);
         self.end = Some(End { from, by, full_by, is_told: false, truly_secs: end.truly_secs });
+    }
+
+    /// More is there by then, whatever was said. All of it is there when it was said to be.
+    pub(super) fn end_by(&mut self, latest: Moment) {
+        if let Some(end) = &mut self.end {
+            (end.from, end.by) = (end.from.min(latest), end.by.min(latest));
+        }
     }
 
     pub(super) fn spend(&mut self, cost: u64, limit: Option<u64>, heard: &Heard) {
@@ -148,22 +222,51 @@ impl Window {
         let Some(end) = self.end else {
             return match limit {
                 _ if in_flight == 0 => Open::Now,
-                Some(limit) if fits(cost, in_flight, left.min(limit), limit) => Open::Now,
+                Some(limit) if fits(cost, in_flight, left.min(limit), limit) => {
+                    let is_kept = self.is_last(cost, in_flight)
+                        && self.whole.as_ref().is_some_and(|whole| whole.keeps_last());
+                    if is_kept { self.answered(now) } else { Open::Now }
+                }
                 // Of a window of which nothing is known one request finds out.
-                _ => Open::Answered,
+                Some(_) => self.answered(now),
+                None => Open::Probing,
             };
         };
         let most = limit.unwrap_or(u64::MAX);
         if fits(cost, in_flight, left, most) {
-            return Open::Now;
+            return match self.kept_until(cost, in_flight, now) {
+                None => Open::Now,
+                Some(until) => Open::At(until, None),
+            };
+        }
+        if let Some(whole) = &mut self.whole {
+            whole.want();
         }
         let then = if end.is_full() { most } else { left.saturating_add(1).min(most) };
         let renewed = limit.is_some_and(|limit| fits(cost, in_flight, then, limit));
         if renewed || in_flight == 0 {
             Open::At(end.by.before(credit.into()), end.truly_secs)
         } else {
-            Open::Answered
+            self.answered(end.by)
         }
+    }
+
+    /// An answer is waited for: whatever has none by then was counted before, and not in the next
+    /// window.
+    fn answered(&self, from: Moment) -> Open {
+        Open::Answered { window: self.length.unwrap_or(SECOND), from }
+    }
+
+    /// Until when a request would be kept that takes the last of the window, where that is to be.
+    #[inline]
+    fn kept_until(&self, cost: u64, in_flight: u64, now: Moment) -> Option<Moment> {
+        let until = self.whole.as_ref()?.kept_until().filter(|&until| until > now)?;
+        (self.is_last(cost, in_flight) && until < self.end?.by).then_some(until)
+    }
+
+    /// Whether a request takes the last of the window.
+    fn is_last(&self, cost: u64, in_flight: u64) -> bool {
+        in_flight.saturating_add(cost) >= self.left
     }
 
     pub(super) fn predict(
@@ -211,6 +314,17 @@ impl Window {
         }
     }
 
+    /// When it was last known to be full.
+    pub(super) const fn full_at(&self) -> Moment {
+        self.full_at
+    }
+
+    /// Whether a response surely speaks of this window.
+    pub(super) fn is_current(&self, told: &Told<'_>, heard: &Heard) -> bool {
+        let ended = self.ended.after(self.precision().into());
+        heard.sent >= self.began || self.bounds(told, heard).from > ended
+    }
+
     pub(super) fn reset_at(&self) -> Option<Moment> {
         self.end.map(|end| end.by)
     }
@@ -223,6 +337,9 @@ impl Window {
         self.ended_from = end.from;
         self.ended = end.by;
         let is_full = end.full_by.before(credit.into()) <= now;
+        if is_full {
+            self.full_at = self.began;
+        }
         self.sure = if is_full { u64::MAX } else { self.room().saturating_add(1) };
         self.left = limit.unwrap_or(u64::MAX);
         if end.is_told {
@@ -269,24 +386,29 @@ impl Window {
         }
     }
 
-    fn measure(&mut self, told: &Told<'_>) {
+    fn measure(&mut self, told: &Told<'_>, longest: Length) {
         let seen = self.length.max(told.reset_in.map(|wait| wait.length.into()));
-        self.length = told.window.map(Length::from).or(seen);
+        self.length = told.window.map(Length::from).or(seen).map(|length| length.min(longest));
     }
 
     fn bounds(&self, told: &Told<'_>, heard: &Heard) -> End {
-        let (length, truly_secs) = match told.reset_in {
-            Some(Wait { length, truly_secs }) => (length, truly_secs),
-            None => (self.length.unwrap_or(heard.unsaid).into(), None),
+        let unsaid = || self.length.unwrap_or(heard.unsaid).into();
+        let wait = told.reset_in.unwrap_or_else(|| Wait { length: unsaid(), truly_secs: None });
+        let (length, longest) = (wait.length, Nanos::from(heard.longest));
+        let rounding = match told.rounded {
+            Some(Rounded::Length) if self.rounding() > Length::ZERO => SECOND,
+            _ => self.rounding(),
         };
-        let by = heard.now.after(length).after(self.rounding().into());
+        let said = heard.now.after(length).after(rounding.into());
         // Whoever knows that it is full at one moment need not ask.
         let full_by = if told.only_more && self.fixed.is_none() {
-            told.window.map_or(Moment::MAX, |window| heard.now.after(window)).max(by)
+            told.window.map_or(Moment::MAX, |window| heard.now.after(window)).max(said)
         } else {
-            by
+            said
         };
-        let (from, is_told) = (heard.sent.after(length), told.reset_in.is_some());
+        let by = if length <= longest { said } else { heard.now.after(longest) };
+        let truly_secs = wait.truly_secs_beyond(longest);
+        let (from, is_told) = (heard.sent.after(length.min(longest)), told.reset_in.is_some());
         End { from, by, full_by, is_told, truly_secs }
     }
 
@@ -300,7 +422,7 @@ impl Window {
         let earlier = end.by < known.by;
         let met = if is_same == earlier { end } else { known };
         let latest = known.full_by.max(end.full_by);
-        let full_by = if self.fixed.is_some() { met.by } else { latest };
+        let full_by = if self.fixed.is_some() { met.full_by } else { latest };
         End { from, full_by, ..met }
     }
 

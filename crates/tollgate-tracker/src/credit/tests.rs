@@ -1,7 +1,7 @@
 //! Credit is earned by round trips that were seen, and is less than any of them.
 
-use tollgate::Moment;
 use tollgate_testkit::random::Random;
+use tollgate_time::Moment;
 
 use super::{CREDIT_MAX, Credit, SAMPLES_MIN};
 use crate::length::Length;

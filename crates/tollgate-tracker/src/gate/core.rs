@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+#[cfg(feature = "sharing")]
+use tokio::sync::Semaphore;
 use tokio::sync::{Notify, oneshot};
-use tollgate::{Moment, Nanos};
+use tollgate_time::{Clock, Moment, Nanos};
 
-use super::pass::Settled;
-use super::state::{Round, State, Stood};
+use super::send_permit::Settled;
+use super::state::{Granted, Round, State, Stood};
 use super::time::Time;
 use super::waiting::{Told, Waiting};
-use super::{End, Pass, Refused, Strategy};
-use crate::{Limited, Permit, Request, Snapshot, Tracker};
+use super::{End, Refused, SendPermit, Strategy};
+use crate::{Limited, LoadError, Request, Reservation, Snapshot, Tracker};
 
 /// The tracker, those who wait, and the clock. The lock is held for one call of the tracker, or
 /// for one round of releases; never while anybody waits, and never while anybody is told.
@@ -20,12 +22,15 @@ pub(crate) struct Core {
     pub(crate) changed: Notify,
     #[cfg(feature = "sharing")]
     pub(crate) line_changed: Notify,
+    /// Closed when nobody keeps tokens any more.
+    #[cfg(feature = "sharing")]
+    pub(crate) share_kept: Semaphore,
     time: Time,
 }
 
-/// What came of asking for a pass.
+/// What came of asking for a permit.
 pub(super) enum Entered {
-    Now(Pass),
+    Now(SendPermit),
     /// It waits, for this reason.
     Later(Waiting, Limited),
 }
@@ -37,6 +42,8 @@ impl Core {
             changed: Notify::new(),
             #[cfg(feature = "sharing")]
             line_changed: Notify::new(),
+            #[cfg(feature = "sharing")]
+            share_kept: Semaphore::new(0),
             time: Time::start(),
         }
     }
@@ -58,6 +65,32 @@ impl Core {
         self.state.lock().snapshot(now)
     }
 
+    pub(super) fn save(&self) -> String {
+        let now = self.now();
+        // To write it takes longer than anybody should wait for.
+        let tracker = self.state.lock().tracker.clone();
+        tracker.save(now, Clock::start().now())
+    }
+
+    pub(super) fn load(&self, saved: &str) -> Result<(), LoadError> {
+        let now = self.now();
+        self.state.lock().tracker.load(saved, now, Clock::start().now())?;
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Forgets what was heard of the limits of a request, or of all.
+    pub(super) fn forget(&self, request: Option<&Request<'_>>) {
+        let now = self.now();
+        let mut state = self.state.lock();
+        match request {
+            Some(request) => state.tracker.forget(request, now),
+            None => state.tracker.forget_all(now),
+        }
+        drop(state);
+        self.tell_tasks();
+    }
+
     /// For a task that waits for its turn.
     pub(super) fn enter(
         self: &Arc<Self>,
@@ -73,13 +106,13 @@ impl Core {
         let now = self.now();
         let stood = self.state.lock().stand(request, strategy, end, now)?;
         let (number, limited) = match stood {
-            Stood::Clear(permit, _) => {
+            Stood::Clear(granted, _) => {
                 #[cfg(feature = "sharing")]
                 if strategy == Strategy::SendAnyway {
-                    // Somebody has to pay for it.
+                    // Others have to wait for it.
                     self.line_changed.notify_one();
                 }
-                return Ok(Entered::Now(self.pass(permit, Nanos::ZERO)));
+                return Ok(Entered::Now(self.grant(granted)));
             }
             Stood::Waits(number, limited) => (number, limited),
         };
@@ -99,12 +132,12 @@ impl Core {
         end: End,
     ) -> Result<(), Refused> {
         let now = self.now();
-        // Who is refused is dropped with all it holds, which may be a pass: not under the lock.
+        // Who is refused is dropped with all it holds, which may be a permit: not under the lock.
         let mut refused = Some(end);
         let mut state = self.state.lock();
         let end = || refused.take().unwrap_or_else(|| End::Callback(Box::new(drop)));
-        if let Stood::Clear(permit, mut end) = state.stand(request, strategy, end, now)? {
-            let answer = Ok(self.pass(permit, Nanos::ZERO));
+        if let Stood::Clear(granted, mut end) = state.stand(request, strategy, end, now)? {
+            let answer = Ok(self.grant(granted));
             state.outbox.push(Told { end: end(), answer });
         }
         drop(state);
@@ -119,30 +152,41 @@ impl Core {
         self.tell_tasks();
     }
 
-    pub(super) fn sent(&self, permit: &Permit) {
+    pub(super) fn sent(&self, reservation: &Reservation) {
         let now = self.now();
-        self.state.lock().tracker.sent(permit, now);
+        self.state.lock().tracker.sent(reservation, now);
     }
 
-    pub(super) fn settle(&self, permit: Permit, how: &Settled<'_, '_>) {
+    /// A permit for a request that somebody sent then without asking.
+    #[cfg(feature = "reqwest")]
+    pub(super) fn permit_sent(self: &Arc<Self>, request: &Request<'_>, sent: Moment) -> SendPermit {
+        let granted = self.state.lock().send_anyway(request, sent);
+        self.tell_tasks();
+        self.grant(granted).sent_already()
+    }
+
+    /// Whether the API refused the request because of a limit.
+    pub(super) fn settle(&self, reservation: Reservation, how: &Settled<'_, '_>) -> bool {
         let now = self.now();
         let mut state = self.state.lock();
         let tracker = &mut state.tracker;
+        let mut is_limited = false;
         match how {
             Settled::Answered { status, said, body } => {
                 let refused = *status == 429;
-                let bucket = refused.then(|| tracker.bucket(&permit).cloned()).flatten();
-                tracker.learn(permit, *status, said, *body, now);
+                let bucket = refused.then(|| tracker.bucket(&reservation).cloned()).flatten();
+                is_limited = tracker.learn(reservation, *status, said, *body, now);
                 drop(state);
                 if refused {
                     let bucket = bucket.as_deref().unwrap_or("unknown");
                     tracing::warn!(bucket, scope = ?said.scope, "the API refused a request");
                 }
             }
-            Settled::GivenBack => tracker.give_back(permit, now),
-            Settled::Lost => tracker.lost(permit, now),
+            Settled::GivenBack => tracker.give_back(reservation, now),
+            Settled::Lost => tracker.lost(reservation, now),
         }
         self.changed.notify_one();
+        is_limited
     }
 
     /// Everybody whose turn it is, and when to look again.
@@ -157,12 +201,28 @@ impl Core {
     /// Nobody will call those who wait.
     pub(super) fn close(&self) {
         let all = self.state.lock().close();
-        // Dropping them is what tells them, and passes among them take the lock.
+        // Dropping them is what tells them, and permits among them take the lock.
         drop(all);
+        self.changed.notify_one();
     }
 
-    pub(crate) fn pass(self: &Arc<Self>, permit: Option<Permit>, waited: Nanos) -> Pass {
-        Pass::new(Arc::clone(self), permit, waited)
+    /// A permit for who did not wait.
+    fn grant(self: &Arc<Self>, granted: Granted) -> SendPermit {
+        let permit = self.permit(granted.reservation, Nanos::ZERO);
+        #[cfg(feature = "sharing")]
+        let permit = match granted.token {
+            Some(token) => permit.with_token(token),
+            None => permit,
+        };
+        permit
+    }
+
+    pub(crate) fn permit(
+        self: &Arc<Self>,
+        reservation: Option<Reservation>,
+        waited: Nanos,
+    ) -> SendPermit {
+        SendPermit::new(Arc::clone(self), reservation, waited)
     }
 
     fn tell_tasks(&self) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Core;
 
-/// Keeps a gate until it is dropped.
+/// Keeps a gate until it is dropped, or closed.
 pub(super) fn drive(core: Arc<Core>) -> impl Future<Output = ()> + Send {
     // Made here: a task that is ended before it ever ran has to tell those who wait as well.
     let closing = Closing(core);
@@ -18,6 +18,9 @@ pub(super) fn drive(core: Arc<Core>) -> impl Future<Output = ()> + Send {
             if round.is_unfinished {
                 tokio::task::yield_now().await;
                 continue;
+            }
+            if round.is_last {
+                return;
             }
             tokio::select! {
                 () = core.changed() => {}

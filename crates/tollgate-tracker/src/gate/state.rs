@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use tollgate::{Moment, Nanos};
+use tollgate_time::{Moment, Nanos};
 
 use super::waiting::{Told, Waiter};
 use super::{Core, End, Refused, Strategy};
 #[cfg(feature = "sharing")]
-use crate::share::Turnstile;
+use crate::share::{SharedToken, TokenQueue};
 use crate::tracker::{ANYBODY, ONLY_EXEMPT};
-use crate::{Limited, Permit, Request, Snapshot, Ticket, Tracker, Verdict};
+use crate::{Limited, Request, Reservation, Snapshot, Tracker, Verdict, WaiterId};
 
 /// How many are told in one round, before others have the lock.
 const ROUND_MAX: usize = 256;
@@ -20,25 +20,43 @@ const GRAIN: Nanos = Nanos::new(1_000_000);
 
 pub(crate) struct State {
     pub(crate) tracker: Tracker,
-    /// By the numbers of their tickets. Who comes back into a line keeps its number, but has
-    /// another ticket.
-    waiting: HashMap<u64, (Ticket, Waiter)>,
+    /// By number. A waiter that comes back into a line keeps its number, but has
+    /// another slot.
+    waiting: HashMap<u64, (WaiterId, Waiter)>,
     /// When whoever waits has waited too long.
     expiries: BTreeSet<(Moment, u64)>,
     /// What the gate's task has to tell.
     pub(super) outbox: Vec<Told>,
     is_closed: bool,
     #[cfg(feature = "sharing")]
-    pub(crate) turnstile: Option<Turnstile>,
+    pub(crate) token_queue: Option<TokenQueue>,
 }
 
 /// Where a request stands.
 pub(crate) enum Stood<E> {
     /// It may be sent; nobody needs to be told.
-    Clear(Option<Permit>, E),
+    Clear(Granted, E),
     /// It waits under this number, for this reason, in the line of a bucket or for what processes
     /// share.
     Waits(u64, Limited),
+}
+
+/// What a request holds that may be sent.
+pub(crate) struct Granted {
+    /// None where so many are in flight that no more are tracked.
+    pub(super) reservation: Option<Reservation>,
+    #[cfg(feature = "sharing")]
+    pub(super) token: Option<SharedToken>,
+}
+
+impl From<Option<Reservation>> for Granted {
+    fn from(reservation: Option<Reservation>) -> Self {
+        Self {
+            reservation,
+            #[cfg(feature = "sharing")]
+            token: None,
+        }
+    }
 }
 
 /// Who is to be told what, and when to look again.
@@ -46,6 +64,8 @@ pub(super) struct Round {
     pub(super) told: Vec<Told>,
     pub(super) wake: Option<Moment>,
     pub(super) is_unfinished: bool,
+    /// Whether the gate is closed.
+    pub(super) is_last: bool,
 }
 
 impl State {
@@ -57,7 +77,7 @@ impl State {
             outbox: Vec::new(),
             is_closed: false,
             #[cfg(feature = "sharing")]
-            turnstile: None,
+            token_queue: None,
         }
     }
 
@@ -73,32 +93,39 @@ impl State {
         }
         let (queue, deadline) = match strategy {
             Strategy::SendAnyway => {
-                let permit = self.tracker.send_anyway(request, now);
-                #[cfg(feature = "sharing")]
-                self.owe(request, permit.as_ref(), now);
-                return Ok(Stood::Clear(permit, end));
+                return Ok(Stood::Clear(self.send_anyway(request, now), end));
             }
             Strategy::Error => (0, now),
             Strategy::Wait { queue, deadline } => (queue, now.after(deadline.into())),
         };
-        let limited = match self.tracker.limited(request, now) {
+        let limited = match self.tracker.reserve(request, now) {
             Verdict::Limited(limited) => limited,
             #[cfg(feature = "sharing")]
-            Verdict::Clear(permit) if self.is_shared(&permit) => {
+            Verdict::Clear(reservation) if self.is_shared(&reservation) => {
                 if self.has_room() {
-                    return Ok(self.line_up(permit, deadline, end, now));
+                    return Ok(self.line_up(reservation, deadline, end, now));
                 }
-                self.turn_away(permit, now)
+                self.turn_away(reservation, now)
             }
-            Verdict::Clear(permit) => return Ok(Stood::Clear(Some(permit), end)),
+            Verdict::Clear(reservation) => return Ok(Stood::Clear(Some(reservation).into(), end)),
         };
         if strategy == Strategy::Error {
             return Err(limited.into());
         }
         self.tracker.set_queue(queue);
-        let ticket = self.tracker.join(request, deadline, now)?;
-        self.await_turn(ticket, Waiter { since: now, deadline, end: end() });
-        Ok(Stood::Waits(ticket.number, limited))
+        let waiter_id = self.tracker.join(request, deadline, now)?;
+        self.await_turn(waiter_id, Waiter { since: now, deadline, end: end() });
+        Ok(Stood::Waits(waiter_id.number, limited))
+    }
+
+    /// What a request holds that is sent whatever the limits are, or was sent at a moment.
+    pub(super) fn send_anyway(&mut self, request: &Request<'_>, sent: Moment) -> Granted {
+        let reservation = self.tracker.send_anyway(request, sent);
+        Granted {
+            #[cfg(feature = "sharing")]
+            token: self.token_anyway(request, reservation.as_ref(), sent),
+            reservation,
+        }
     }
 
     pub(super) fn snapshot(&self, now: Moment) -> Snapshot {
@@ -109,47 +136,50 @@ impl State {
     }
 
     /// Puts somebody on the list of those who wait.
-    pub(crate) fn await_turn(&mut self, ticket: Ticket, waiter: Waiter) {
-        self.expiries.insert((waiter.deadline, ticket.number));
-        self.waiting.insert(ticket.number, (ticket, waiter));
+    pub(crate) fn await_turn(&mut self, waiter_id: WaiterId, waiter: Waiter) {
+        self.expiries.insert((waiter.deadline, waiter_id.number));
+        self.waiting.insert(waiter_id.number, (waiter_id, waiter));
     }
 
     /// Takes somebody out of the line of a bucket, wherever that is by now.
     pub(super) fn leave(&mut self, number: u64) -> Option<Waiter> {
-        let (ticket, waiter) = self.forget(number)?;
-        self.tracker.leave(ticket);
+        let (waiter_id, waiter) = self.forget(number)?;
+        self.tracker.leave(waiter_id);
         Some(waiter)
     }
 
     /// Takes somebody off the list of those who wait.
-    fn forget(&mut self, number: u64) -> Option<(Ticket, Waiter)> {
-        let (ticket, waiter) = self.waiting.remove(&number)?;
+    fn forget(&mut self, number: u64) -> Option<(WaiterId, Waiter)> {
+        let (waiter_id, waiter) = self.waiting.remove(&number)?;
         self.expiries.remove(&(waiter.deadline, number));
-        Some((ticket, waiter))
+        Some((waiter_id, waiter))
     }
 
     pub(super) fn round(&mut self, core: &Arc<Core>, now: Moment) -> Round {
         let mut told = std::mem::take(&mut self.outbox);
         let mut is_unfinished = true;
         while told.len() < ROUND_MAX {
-            let Some((ticket, permit)) = self.tracker.release_of(self.who_may_go(), now) else {
+            let Some((waiter_id, reservation)) = self.tracker.release_of(self.who_may_go(), now)
+            else {
                 is_unfinished = false;
                 break;
             };
-            match self.forget(ticket.number) {
-                Some((_, waiter)) => told.extend(self.grant(core, ticket, permit, waiter, now)),
-                None => self.tracker.give_back(permit, now),
+            match self.forget(waiter_id.number) {
+                Some((_, waiter)) => {
+                    told.extend(self.grant(core, waiter_id, reservation, waiter, now));
+                }
+                None => self.tracker.give_back(reservation, now),
             }
         }
-        self.expire(&mut told, now);
-        Round { told, wake: self.wake(now), is_unfinished }
+        is_unfinished |= self.expire(&mut told, now);
+        Round { told, wake: self.wake(now), is_unfinished, is_last: self.is_closed }
     }
 
     pub(super) fn close(&mut self) -> impl Sized + use<> {
         self.is_closed = true;
         let waiting = std::mem::take(&mut self.waiting);
-        for (ticket, _) in waiting.values() {
-            self.tracker.leave(*ticket);
+        for (waiter_id, _) in waiting.values() {
+            self.tracker.leave(*waiter_id);
         }
         self.expiries.clear();
         #[cfg(feature = "sharing")]
@@ -166,34 +196,37 @@ impl State {
     fn grant(
         &mut self,
         core: &Arc<Core>,
-        ticket: Ticket,
-        permit: Permit,
+        waiter_id: WaiterId,
+        reservation: Reservation,
         waiter: Waiter,
         now: Moment,
     ) -> Option<Told> {
         #[cfg(feature = "sharing")]
-        if self.is_shared(&permit) {
-            self.add_to_line(ticket.number, permit, waiter);
+        if self.is_shared(&reservation) {
+            self.add_to_line(waiter_id.number, reservation, waiter);
             return None;
         }
         #[cfg(not(feature = "sharing"))]
-        let _ = ticket;
-        let answer = Ok(core.pass(Some(permit), now.since(waiter.since)));
+        let _ = waiter_id;
+        let answer = Ok(core.permit(Some(reservation), now.since(waiter.since)));
         Some(Told { end: waiter.end, answer })
     }
 
-    fn expire(&mut self, told: &mut Vec<Told>, now: Moment) {
-        while let Some(&(deadline, number)) = self.expiries.first() {
-            if deadline > now {
-                break;
-            }
+    /// Tells those who have waited too long. True if there are more of them than fit into a round.
+    fn expire(&mut self, told: &mut Vec<Told>, now: Moment) -> bool {
+        for _ in 0..ROUND_MAX {
+            let Some(&(_, number)) = self.expiries.first().filter(|(until, _)| *until <= now)
+            else {
+                return false;
+            };
             self.expiries.pop_first();
-            if let Some((ticket, waiter)) = self.waiting.remove(&number)
-                && let Some(limited) = self.tracker.expire(ticket, now)
+            if let Some((waiter_id, waiter)) = self.waiting.remove(&number)
+                && let Some(limited) = self.tracker.expire(waiter_id, now)
             {
                 told.push(Told { end: waiter.end, answer: Err(limited.into()) });
             }
         }
+        true
     }
 
     fn wake(&mut self, now: Moment) -> Option<Moment> {
@@ -215,8 +248,8 @@ impl State {
     )]
     fn has_room(&self) -> bool {
         #[cfg(feature = "sharing")]
-        if let Some(turnstile) = &self.turnstile {
-            return turnstile.has_room();
+        if let Some(token_queue) = &self.token_queue {
+            return token_queue.has_room();
         }
         true
     }

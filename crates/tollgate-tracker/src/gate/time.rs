@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate::{Clock, Moment};
+use tollgate_time::{Clock, Moment};
 
 /// Wall time at the start, and what has passed since on tokio's clock: so it never steps, what is
 /// waited for is what was computed, and a test that pauses that clock runs in virtual time.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
-use tollgate::Moment;
+use tollgate_time::Moment;
 
-use super::{Core, Pass, Refused};
+use super::{Core, Refused, SendPermit};
 
-type Answer = Result<Pass, Refused>;
+type Answer = Result<SendPermit, Refused>;
 
 /// How somebody who waits is told.
 pub(crate) enum End {
@@ -27,15 +27,15 @@ impl End {
         matches!(self, Self::Task(sender) if sender.is_closed())
     }
 
-    /// Never call it with the lock held: a pass that nobody takes is given back, which takes it.
+    /// Never call it with the lock held: a permit that nobody takes is given back, which takes it.
     pub(crate) fn tell(self, answer: Answer) {
         match self {
-            // Who went away just now leaves the pass to be dropped, and so to the next.
+            // Who went away just now leaves the permit to be dropped, and so to the next.
             Self::Task(sender) => drop(sender.send(answer)),
             Self::Callback(callback) => {
                 // What is wrong with one must not end the task that serves all.
                 if catch_unwind(AssertUnwindSafe(|| callback(answer))).is_err() {
-                    tracing::error!("a callback that was handed a pass panicked");
+                    tracing::error!("a callback that was handed a permit panicked");
                 }
             }
         }
@@ -71,7 +71,7 @@ impl Future for Waiting {
         self.is_told = true;
         let answer = answer.unwrap_or(Err(Refused::Closed));
         match &answer {
-            Ok(pass) => tracing::debug!(waited = %pass.waited(), "it is its turn"),
+            Ok(permit) => tracing::debug!(waited = %permit.waited(), "it is its turn"),
             Err(refused) => tracing::debug!(%refused, "it waited in vain"),
         }
         Poll::Ready(answer)

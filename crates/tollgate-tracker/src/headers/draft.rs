@@ -3,13 +3,13 @@
 use std::mem;
 
 use smallvec::SmallVec;
-use tollgate::Nanos;
+use tollgate_time::Nanos;
 
 use super::list::{self, Bare};
 use super::name::{Group, ONLY, Part};
-use super::number;
-use super::said::{BUDGETS_MAX, Told, Unit, WAIT_MAX};
-use super::span::{self, MILLISECOND, Span, When};
+use super::number::{self, Number};
+use super::said::{BUDGETS_MAX, Rounded, Told, Unit, WAIT_MAX};
+use super::span::{self, EPOCH_MILLIS_MIN, MILLISECOND, Span, When};
 
 /// A budget of which more may still be said. Of two that say different things, the stricter counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,12 +22,16 @@ pub(super) struct Draft<'h> {
     pub(super) used: Option<u64>,
     /// `Reset-After`, which beats the others.
     pub(super) reset_after: Option<Span>,
+    /// Whether that has no fraction.
+    pub(super) is_after_whole: bool,
     /// The last `Reset`, as it is written: where there is a `Reset-After`, it need not be read.
     pub(super) reset_text: &'h [u8],
     /// A reset that is a length.
     pub(super) reset_in: Option<Span>,
     /// A reset that is a point.
     pub(super) reset_at: Option<Span>,
+    /// Whether one of them is told in less than seconds.
+    pub(super) is_reset_fine: bool,
     /// The reset brings something, but perhaps not all.
     pub(super) only_more: bool,
     /// In nanoseconds.
@@ -44,9 +48,11 @@ impl<'h> Draft<'h> {
             remaining: None,
             used: None,
             reset_after: None,
+            is_after_whole: false,
             reset_text: &[],
             reset_in: None,
             reset_at: None,
+            is_reset_fine: false,
             only_more: false,
             window: None,
         }
@@ -59,12 +65,18 @@ impl<'h> Draft<'h> {
             Part::Limit => lower(&mut self.limit, read_count(value)),
             Part::Remaining => lower(&mut self.remaining, read_count(value)),
             Part::Used => self.used = self.used.max(read_count(value)),
+            Part::Reset if value == self.reset_text => {}
             Part::Reset => {
                 let earlier = mem::replace(&mut self.reset_text, value);
                 self.read_reset(earlier);
             }
             Part::ResetAfter => match span::read_wait(value, span::SECOND) {
-                Some(When::After(length)) => lengthen(&mut self.reset_after, Some(length)),
+                Some(When::After(length)) => {
+                    let is_whole = value.iter().all(u8::is_ascii_digit);
+                    self.is_after_whole =
+                        is_whole && (self.is_after_whole || self.reset_after.is_none());
+                    lengthen(&mut self.reset_after, Some(length));
+                }
                 Some(When::At(_)) | None => {}
             },
             Part::WindowMillis => {
@@ -82,8 +94,9 @@ impl<'h> Draft<'h> {
         match span::read_reset(text) {
             Some(When::After(length)) => lengthen(&mut self.reset_in, Some(length)),
             Some(When::At(point)) => lengthen(&mut self.reset_at, Some(point)),
-            None => {}
+            None => return,
         }
+        self.is_reset_fine |= is_fine(text);
     }
 
     fn hear_used_of_limit(&mut self, value: &[u8]) {
@@ -99,10 +112,15 @@ impl<'h> Draft<'h> {
         lower(&mut self.limit, other.limit);
         lower(&mut self.remaining, other.remaining);
         self.used = self.used.max(other.used);
+        if other.reset_after.is_some() {
+            self.is_after_whole =
+                other.is_after_whole && (self.is_after_whole || self.reset_after.is_none());
+        }
         lengthen(&mut self.reset_after, other.reset_after);
         self.read_reset(other.reset_text);
         lengthen(&mut self.reset_in, other.reset_in);
         lengthen(&mut self.reset_at, other.reset_at);
+        self.is_reset_fine |= other.is_reset_fine;
         self.only_more |= other.only_more;
         self.window = self.window.max(other.window);
     }
@@ -121,16 +139,12 @@ impl<'h> Draft<'h> {
     }
 
     /// What is told of it, if anything is; `start` is when the response was sent.
+    #[inline]
     pub(super) fn told(&self, start: impl FnOnce() -> u64) -> Option<Told<'h>> {
         let remaining = self.remaining();
         // Who does not know what is counted can still see that nothing is left.
         let unit = self.unit.or((remaining == Some(0)).then_some(Unit::Requests))?;
-        let reset = self.reset_after.or_else(|| {
-            let mut said = *self;
-            said.read_reset(self.reset_text);
-            lengthen(&mut said.reset_in, said.reset_at.map(|point| point.since(start())));
-            said.reset_in
-        });
+        let reset = self.reset_after.or_else(|| self.reset(start));
         let reset_in = reset.map(Span::wait);
         if self.limit.is_none() && remaining.is_none() && reset_in.is_none() {
             return None;
@@ -138,7 +152,37 @@ impl<'h> Draft<'h> {
         let (name, limit, only_more) = (self.name, self.limit, self.only_more);
         // A window is waited for where nothing else is said.
         let window = self.window.map(|length| Nanos::new(length.into()).min(WAIT_MAX));
-        Some(Told { name, unit, limit, remaining, reset_in, only_more, window })
+        let rounded = self.rounded();
+        Some(Told { name, unit, limit, remaining, reset_in, rounded, only_more, window })
+    }
+
+    /// How long it is to the reset, where there is no `Reset-After`.
+    #[inline(never)]
+    fn reset(&self, start: impl FnOnce() -> u64) -> Option<Span> {
+        let mut said = *self;
+        said.read_reset(self.reset_text);
+        lengthen(&mut said.reset_in, said.reset_at.map(|point| point.since(start())));
+        said.reset_in
+    }
+
+    /// How the reset was told, if in whole seconds.
+    #[inline]
+    fn rounded(&self) -> Option<Rounded> {
+        let is_fine = self.reset_after.is_some() && !self.is_after_whole;
+        if is_fine { None } else { self.rounded_to() }
+    }
+
+    #[inline(never)]
+    fn rounded_to(&self) -> Option<Rounded> {
+        let mut said = *self;
+        said.read_reset(self.reset_text);
+        match (said.reset_in, said.reset_at) {
+            // Who has decimals elsewhere has them here, and leaves out those that are zero.
+            _ if said.is_reset_fine => None,
+            (None, Some(Span::Nanos(nanos))) => Some(Rounded::Point(nanos / span::SECOND)),
+            (Some(_), None) => Some(Rounded::Length),
+            _ => self.reset_after.map(|_| Rounded::Length),
+        }
     }
 }
 
@@ -224,6 +268,15 @@ impl<'h> Drafts<'h> {
             self.others.remove(place);
         }
         to.extend(self.others.iter().filter_map(|draft| draft.told(&start)));
+    }
+}
+
+/// Whether a reset is told in less than seconds: as a fraction, in milliseconds, or with units.
+fn is_fine(text: &[u8]) -> bool {
+    match number::read(text) {
+        Some(Number::Exact { whole, .. }) => whole >= EPOCH_MILLIS_MIN || text.contains(&b'.'),
+        Some(Number::Huge(_)) => true,
+        None => text.contains(&b'.') || matches!(text, [b'0'..=b'9', .., b'a'..=b'z']),
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use smallvec::SmallVec;
-use tollgate::{Moment, Nanos};
+use tollgate_time::{Moment, Nanos};
 
 /// How many policies a list has at most.
 pub const POLICIES_MAX: usize = 16;

@@ -1,6 +1,6 @@
 //! What must hold whatever a server sends, for a fuzzer to call.
 
-use tollgate::{Moment, Nanos};
+use tollgate_time::{Moment, Nanos};
 
 use super::{BUDGETS_MAX, Said, WAIT_MAX, Wait, read};
 

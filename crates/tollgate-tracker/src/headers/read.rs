@@ -1,12 +1,14 @@
 //! From header fields to what they say.
 
+use std::cell::OnceCell;
+
 use smallvec::SmallVec;
-use tollgate::Moment;
+use tollgate_time::Moment;
 
 use super::draft::{Drafts, lengthen, lower};
 use super::list::NAME_BYTES_MAX;
 use super::name::{Field, ONLY, Part};
-use super::said::{Said, Scope, Wait};
+use super::said::{Rounded, Said, Scope, Wait};
 use super::span::{self, MILLISECOND, SECOND, Span, When};
 use super::{number, policies};
 
@@ -24,7 +26,7 @@ enum List {
 /// `Date`, as the caller's clock may be wrong.
 ///
 /// ```
-/// use tollgate::{Moment, Nanos};
+/// use tollgate_time::{Moment, Nanos};
 /// use tollgate_tracker::headers;
 ///
 /// let fields = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset-after", "1.25")];
@@ -153,9 +155,17 @@ impl<'h> Reader<'h> {
         if let Some(name) = self.name {
             self.drafts.rename_only(name);
         }
-        let start = || sent_at(self.date, now);
+        // Most responses need no date.
+        let date = OnceCell::new();
+        let date = || date.get_or_init(|| self.date.and_then(span::read_date).map(Span::nanos));
+        // By the clock that its dates and epochs are read from. `Date` has whole seconds and is
+        // rounded down, so what is counted from it never ends too early.
+        let start = || date().unwrap_or(now.as_nanos());
         said.retry_after = self.retry_after(start);
         self.drafts.tell(start, &mut said.budgets);
+        if said.budgets.iter().any(|told| matches!(told.rounded, Some(Rounded::Point(_)))) {
+            said.date_secs = date().map(|nanos| nanos / SECOND);
+        }
         (said.bucket, said.global, said.scope) = (self.bucket, self.is_global, self.scope);
         said.resource = self.resource;
     }
@@ -185,12 +195,6 @@ impl<'h> Reader<'h> {
         };
         wait.map(Span::wait)
     }
-}
-
-/// When the response was sent, by the clock that its dates and epochs are read from. `Date` has
-/// whole seconds and is rounded down, so what is counted from it never ends too early.
-fn sent_at(date: Option<&[u8]>, now: Moment) -> u64 {
-    date.and_then(span::read_date).map_or(now.as_nanos(), Span::nanos)
 }
 
 /// The earlier of two dates, or the one that is a date.

@@ -1,7 +1,8 @@
 //! What one response says about limits, whatever dialect it says it in.
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
-use tollgate::Nanos;
+use tollgate_time::Nanos;
 
 /// How many budgets are read from one response, and kept of one bucket. Of a longer list the
 /// strictest are read. Where a bucket turns out to have more, those that are full make way; and if
@@ -28,6 +29,9 @@ pub struct Said<'h> {
     pub global: bool,
     /// `X-RateLimit-Scope`.
     pub scope: Option<Scope>,
+    /// `Date`: the whole second since 1970 in which it was made, by the server's clock. Only read
+    /// where a budget has a [`Rounded::Point`].
+    pub date_secs: Option<u64>,
     /// It is what a cache remembered. Nothing else is said then, and nobody knows whether there are
     /// limits.
     pub cached: bool,
@@ -46,14 +50,27 @@ pub struct Told<'h> {
     pub remaining: Option<u64>,
     /// When there is more.
     pub reset_in: Option<Wait>,
-    /// Whether that is not when it is full: then only one more is sure, as with `t` of `RateLimit`.
+    /// Set where it was told in whole seconds, so that nobody knows which part of one it is.
+    pub rounded: Option<Rounded>,
+    /// Whether `reset_in` is not when it is full: then only one more is sure, as with `t` of `RateLimit`.
     pub only_more: bool,
     /// How long it takes from empty to full, where that is said; at most [`WAIT_MAX`].
     pub window: Option<Nanos>,
 }
 
+/// How a reset was told in whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounded {
+    /// As a length.
+    Length,
+    /// As that second since 1970, by the server's clock.
+    Point(u64),
+}
+
 /// What a budget counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub enum Unit {
     /// Requests.
     #[default]
@@ -71,7 +88,7 @@ pub enum Unit {
 }
 
 /// Whose limit was hit: `X-RateLimit-Scope`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
     /// The caller's own, on this route.
     User,
@@ -88,4 +105,20 @@ pub struct Wait {
     pub length: Nanos,
     /// What was said, in seconds, where it was more than [`WAIT_MAX`].
     pub truly_secs: Option<f64>,
+}
+
+impl Wait {
+    /// What was said, in seconds, where it was more than the longest that is believed.
+    #[inline]
+    pub(crate) fn truly_secs_beyond(&self, longest: Nanos) -> Option<f64> {
+        let is_beyond = self.length > longest;
+        if is_beyond { self.truly_secs.or_else(|| Some(self.secs())) } else { self.truly_secs }
+    }
+
+    /// Kept apart because hardly any wait is so long, and the conversion takes dozens of instructions.
+    #[cold]
+    #[expect(clippy::cast_precision_loss, reason = "it is told to a person")]
+    fn secs(&self) -> f64 {
+        self.length.get() as f64 / 1e9
+    }
 }

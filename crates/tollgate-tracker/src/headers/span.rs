@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use tollgate::Nanos;
+use tollgate_time::Nanos;
 
 use super::number::{self, BILLION, Number};
 use super::said::{WAIT_MAX, Wait};

@@ -7,8 +7,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use tollgate::{Moment, Nanos};
 use tollgate_testkit::random::Random;
+use tollgate_time::{Moment, Nanos};
 
 use super::format::{self, Policy, Reset, ResetStyle};
 use super::span::{EPOCH_MILLIS_MIN, EPOCH_SECS_MIN};

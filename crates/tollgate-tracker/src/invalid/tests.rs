@@ -1,6 +1,6 @@
 //! Refusals are counted for a while and never for less.
 
-use tollgate::{Moment, Nanos};
+use tollgate_time::{Moment, Nanos};
 
 use super::{Invalid, InvalidMax};
 

@@ -1,3 +1,5 @@
+mod retrying;
+
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};

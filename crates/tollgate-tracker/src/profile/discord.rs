@@ -1,22 +1,34 @@
 //! Discord: budgets by route and major parameter, and fifty requests a second in all.
 
-use tollgate::{Moment, Nanos};
+use tollgate_time::{Moment, Nanos};
 
 use super::{
-    Body, BodyUnit, InvalidMax, Pace, Profile, Refill, RouteWriter, Segments, is_identifier,
+    Body, BodyUnit, InvalidMax, Pace, Paces, Profile, Refill, RouteWriter, Segments, is_identifier,
     is_number,
 };
 use crate::request::Request;
 
 pub(super) const PROFILE: Profile = Profile {
     name: "discord",
+    hosts: &[
+        "discord.com",
+        "canary.discord.com",
+        "ptb.discord.com",
+        "discordapp.com",
+        "canary.discordapp.com",
+        "ptb.discordapp.com",
+    ],
     route,
-    pace: Some(Pace { count: 50, window: Nanos::from_secs(1) }),
+    // "All bots can make up to 50 requests per second to our API"; interactions are not bound to it:
+    // <https://docs.discord.com/developers/topics/rate-limits>, November 2026.
+    paces: Paces::new(&[Pace::new(50, Nanos::from_secs(1))]),
+    at_once: None,
     // `X-RateLimit-Reset-After` has three decimals.
     refill: Refill::Fixed { precision: Nanos::new(1_000_000) },
-    body: Body::Json { retry_after: BodyUnit::Seconds },
+    body: Body::Json { retry_after: BodyUnit::AsTold },
     forbidden_is_limited: false,
     unsaid: Nanos::from_secs(1),
+    longest_wait: super::LONGEST_WAIT_DEFAULT,
     invalid: Some(InvalidMax { count: 10_000, window: Nanos::from_secs(600) }),
 };
 

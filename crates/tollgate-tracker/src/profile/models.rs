@@ -1,8 +1,8 @@
 //! Language models: budgets of requests and of tokens, for each model, that fill up all the time.
 
-use tollgate::Nanos;
+use tollgate_time::Nanos;
 
-use super::{Body, Profile, Refill, RouteWriter};
+use super::{Body, Paces, Profile, Refill, RouteWriter};
 use crate::request::Request;
 
 pub(super) const OPENAI: Profile = Profile { name: "openai", ..MODELS };
@@ -10,12 +10,17 @@ pub(super) const ANTHROPIC: Profile = Profile { name: "anthropic", ..MODELS };
 
 const MODELS: Profile = Profile {
     name: "models",
+    hosts: &[],
     route,
-    pace: None,
+    // Both limit requests and tokens by the minute or day, which their answers tell, and publish no limit
+    // on how many may be in flight.
+    paces: Paces::NONE,
+    at_once: None,
     refill: Refill::Continuously,
     body: Body::Any,
     forbidden_is_limited: false,
     unsaid: Nanos::from_secs(1),
+    longest_wait: super::LONGEST_WAIT_DEFAULT,
     invalid: None,
 };
 

@@ -5,9 +5,10 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::num::NonZeroU64;
 
 use foldhash::fast::FixedState;
-use tollgate::Moment;
+use tollgate_time::Moment;
 
 use crate::arena::Slot;
+use crate::paces::{Class, PaceCosts};
 
 /// The longest name of a bucket; the rest is left out.
 pub const NAME_BYTES_MAX: usize = 160;
@@ -29,7 +30,7 @@ pub struct RouteWriter<'n> {
 }
 
 /// Where a request belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
     /// The route itself.
     pub(crate) key: u64,
@@ -38,6 +39,10 @@ pub(crate) struct Route {
     /// What keeps buckets apart that the server gives the same name.
     pub(crate) major: u64,
     pub(crate) exempt: bool,
+    /// Whether no answer to it has a body.
+    pub(crate) is_bodiless: bool,
+    /// What it counts for in the limits kept in advance.
+    pub(crate) costs: PaceCosts,
     /// Where it is known to lead, to be found again without a search.
     pub(crate) lead: Option<Slot>,
 }
@@ -46,6 +51,11 @@ impl Route {
     /// The key of the bucket that the server calls `name`.
     pub(crate) fn named(&self, name: &str) -> NonZeroU64 {
         named(self.major, name)
+    }
+
+    /// The limits on everything that apply to it.
+    pub(crate) fn class(&self) -> Class {
+        Class { exempt: self.exempt, limits: self.costs.limits() }
     }
 }
 
@@ -89,7 +99,7 @@ impl<'n> RouteWriter<'n> {
         self.name = None;
     }
 
-    /// The limit on all requests does not count it.
+    /// The limits on all requests do not count it: no pace, nor how many may be in flight at once.
     pub fn exempt(&mut self) {
         self.exempt = true;
     }
@@ -107,7 +117,9 @@ impl<'n> RouteWriter<'n> {
     pub(crate) fn finish(&self) -> Route {
         let key = self.key;
         let major = if self.alone { hash(self.major, &key.to_le_bytes()) } else { self.major };
-        Route { key, home: self.home.unwrap_or(key), major, exempt: self.exempt, lead: None }
+        let (home, exempt) = (self.home.unwrap_or(key), self.exempt);
+        let (costs, lead) = (PaceCosts::default(), None);
+        Route { key, home, major, exempt, is_bodiless: false, costs, lead }
     }
 
     /// What tells buckets apart tells routes apart; so it is hashed once for both.

@@ -1,7 +1,7 @@
 //! Which requests share a budget.
 
-use tollgate::Moment;
 use tollgate_testkit::random::Random;
+use tollgate_time::Moment;
 
 use super::{Profile, Route};
 use crate::request::Request;
@@ -174,4 +174,10 @@ fn a_path_is_walked_by_words_as_it_would_be_by_letters() {
         let word = u64::from_le_bytes([b'0', b'9', b'5', byte, b'0', b'9', b'1', b'8']);
         assert_eq!(super::are_digits(word), byte.is_ascii_digit(), "{byte}");
     }
+}
+
+#[test]
+fn uploads_to_github_count_against_the_same_limits() {
+    let hosts = Profile::github().hosts;
+    assert!(["api.github.com", "uploads.github.com"].iter().all(|host| hosts.contains(host)));
 }

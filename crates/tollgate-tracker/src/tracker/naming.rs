@@ -13,9 +13,9 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use tollgate::Moment;
+use tollgate_time::Moment;
 
-use super::{InFlight, Lead, Tracker};
+use super::{Account, InFlight, Lead};
 use crate::arena::Slot;
 use crate::bucket::Bucket;
 use crate::headers::Said;
@@ -48,7 +48,7 @@ impl<'h> Name<'h> {
     }
 }
 
-impl Tracker {
+impl Account {
     /// Follows the server's name for the bucket of a settled request.
     pub(super) fn follow(
         &mut self,
@@ -133,14 +133,14 @@ impl Tracker {
             self.point(key, Lead { bucket: to, confirmed: None }, now);
         }
         let moves = |route: u64| all || route == key;
-        for flight in self.permits.iter_mut() {
+        for flight in self.reservations.iter_mut() {
             if flight.bucket == Some(from) && moves(flight.route.key) {
                 flight.bucket = Some(to);
                 if let Some(bucket) = self.buckets.at_mut(from) {
-                    bucket.in_flight.remove(&flight.costs);
+                    bucket.in_flight.remove(&flight.hold);
                 }
                 if let Some(bucket) = self.buckets.at_mut(to) {
-                    bucket.in_flight.add(&flight.costs);
+                    bucket.in_flight.add(&flight.hold);
                 }
             }
         }

@@ -1,21 +1,25 @@
 //! Waiting in line.
 //!
-//! Each bucket has a line, first come, first served. Buckets whose first may go, but for the
-//! limits on everything, are ordered by how long that first has waited; so a budget that all share
-//! is shared fairly, and no bucket is held up by another. Buckets that open at a known moment are
-//! ordered by it. The rest stands aside until an answer comes.
+//! Each bucket has a line for each class of requests, first come, first served. Lines whose first may
+//! go, but for the limits on everything, are ordered by how long that first has waited; so a limit that
+//! all share is shared fairly, and no bucket is held up by another. A waiter blocks later waiters that
+//! need the same limit, unless the capacity they take is back before its own turn. Buckets that open
+//! at a known moment are ordered by it. The rest stands aside until an answer comes.
 
 use std::collections::BTreeSet;
 
-use tollgate::Moment;
+use smallvec::SmallVec;
+use tollgate_time::Moment;
 
-use super::Tracker;
+use super::Account;
 use crate::arena::{Arena, Slot};
-use crate::bucket::{Bucket, Shut, Stand};
+use crate::bucket::{Bucket, Shut};
 use crate::headers::Unit;
+use crate::lines::{Line, Stand};
+use crate::paces::Class;
 use crate::profile::Route;
-use crate::request::{Costs, Request};
-use crate::verdict::{Limited, Permit, Reason, Ticket};
+use crate::request::{Costs, Hold, Request};
+use crate::verdict::{Limited, Reason, Reservation, WaiterId};
 
 /// How many may wait for a bucket, where nothing else is set.
 pub const QUEUE_DEFAULT: usize = 1_000;
@@ -30,22 +34,34 @@ pub(crate) const ONLY_EXEMPT: &[bool] = &[true];
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     waiters: Arena<Waiter>,
-    /// Buckets whose first may go if the limits on everything allow: those that are counted, and
-    /// those that are exempt.
-    paced: BTreeSet<(u64, Slot)>,
-    exempt: BTreeSet<(u64, Slot)>,
+    /// Buckets with a line of a class whose first may go if the limits on everything allow, by the
+    /// number of that first.
+    ready: Vec<(Class, BTreeSet<(u64, Slot)>)>,
     timed: BTreeSet<(Moment, Slot)>,
-    /// Buckets that wait for an answer.
-    aside: BTreeSet<Slot>,
-    next_number: u64,
+    /// Buckets that somebody waits for.
+    lines: BTreeSet<Slot>,
     pub(super) max: usize,
+}
+
+/// The number of the first of a line, its bucket, and its class.
+type Oldest = SmallVec<[(u64, Slot, Class); 4]>;
+
+/// A waiter that may go at once, and what is reserved for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ready {
+    pub(super) number: u64,
+    waiter: Slot,
+    hold: Hold,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     number: u64,
     route: Route,
+    /// What was said that it costs.
     costs: Costs,
+    /// What is counted for it in its line.
+    hold: Hold,
     bucket: Slot,
     before: Option<Slot>,
     after: Option<Slot>,
@@ -55,11 +71,9 @@ impl Queues {
     pub(super) fn new() -> Self {
         Self {
             waiters: Arena::new(),
-            paced: BTreeSet::new(),
-            exempt: BTreeSet::new(),
+            ready: Vec::new(),
             timed: BTreeSet::new(),
-            aside: BTreeSet::new(),
-            next_number: 0,
+            lines: BTreeSet::new(),
             max: QUEUE_DEFAULT,
         }
     }
@@ -68,48 +82,55 @@ impl Queues {
         self.waiters.len()
     }
 
-    /// The number of whoever comes next.
-    pub(super) fn number(&mut self) -> u64 {
-        self.next_number += 1;
-        self.next_number - 1
-    }
-
-    /// Whether somebody of another bucket is waiting for the same limits on everything.
-    pub(super) fn is_before(&self, route: &Route) -> bool {
-        !if route.exempt { &self.exempt } else { &self.paced }.is_empty()
-    }
-
-    /// All buckets that somebody waits for, but for those whose first is known to be exempt.
+    /// All buckets that somebody waits for.
     pub(super) fn lines(&self) -> impl Iterator<Item = Slot> {
-        let ready = self.paced.iter().map(|&(_, slot)| slot);
-        let timed = self.timed.iter().map(|&(_, slot)| slot);
-        ready.chain(timed).chain(self.aside.iter().copied())
+        self.lines.iter().copied()
     }
 
-    /// The number of a ticket that the limit on all requests counts.
-    pub(super) fn counted(&self, slot: Slot) -> Option<(Slot, u64)> {
+    /// The number of a waiter, and what it counts for in a limit on everything.
+    pub(super) fn counted(&self, slot: Slot, limit: usize) -> Option<(u64, u16)> {
         let waiter = self.waiters.at(slot)?;
-        (!waiter.route.exempt).then_some((slot, waiter.number))
+        Some((waiter.number, waiter.route.costs.at(limit)))
     }
 
-    /// The same of who is next in its line.
-    pub(super) fn next_counted(&self, slot: Slot) -> Option<(Slot, u64)> {
-        self.counted(self.waiters.at(slot)?.after?)
+    /// Who is next in its line.
+    pub(super) fn next(&self, slot: Slot) -> Option<Slot> {
+        self.waiters.at(slot)?.after
     }
 
-    /// Where a ticket stands in line, and for what.
-    pub(super) fn whose(&self, ticket: Ticket) -> Option<(Slot, Route, Costs)> {
-        self.waiters.at(ticket.slot).map(|waiter| (waiter.bucket, waiter.route, waiter.costs))
+    /// Where a waiter stands in line, and for what.
+    pub(super) fn whose(&self, waiter_id: WaiterId) -> Option<(Slot, Route, Costs)> {
+        self.waiters.at(waiter_id.slot).map(|waiter| (waiter.bucket, waiter.route, waiter.costs))
     }
 
-    fn ready(&mut self, exempt: bool) -> &mut BTreeSet<(u64, Slot)> {
-        if exempt { &mut self.exempt } else { &mut self.paced }
+    fn ready(&mut self, class: Class) -> &mut BTreeSet<(u64, Slot)> {
+        let known = self.ready.iter().position(|(other, _)| *other == class);
+        let place = known.unwrap_or_else(|| {
+            self.ready.push((class, BTreeSet::new()));
+            self.ready.len() - 1
+        });
+        &mut self.ready[place].1
+    }
+
+    /// Of each class the line whose first has waited longest of those that their buckets let go; the
+    /// oldest first.
+    fn oldest(&self, whom: &[bool]) -> Oldest {
+        let ready = self.ready.iter().filter(|(class, _)| whom.contains(&class.exempt));
+        let first = |(class, lines): &(Class, BTreeSet<(u64, Slot)>)| {
+            lines.first().map(|&(number, slot)| (number, slot, *class))
+        };
+        let mut oldest: Oldest = ready.filter_map(first).collect();
+        oldest.sort_unstable();
+        oldest
     }
 
     /// Puts a waiter into the line of its bucket, behind all that came before it.
     fn link(&mut self, slot: Slot, bucket: &mut Bucket) {
-        let Some(&waiter) = self.waiters.at(slot) else { return };
-        let line = &mut **bucket.line.get_or_insert_default();
+        let Some(waiter) = self.waiters.at_mut(slot) else { return };
+        waiter.hold = bucket.hold(&waiter.costs, waiter.route.key);
+        let waiter = *waiter;
+        self.lines.insert(waiter.bucket);
+        let line = bucket.lines.get_or_insert_default().add(waiter.route.class());
         let mut before = line.last;
         // Only one that moves here from another bucket, or comes back, is not the last.
         while let Some(other) = before.and_then(|before| self.waiters.at(before)) {
@@ -130,12 +151,13 @@ impl Queues {
             waiter.before = before;
             waiter.after = after;
         }
-        line.waiting.add(&waiter.costs);
+        line.waiting.add(&waiter.hold);
     }
 
     fn unlink(&mut self, slot: Slot, bucket: &mut Bucket) {
         let Some(&waiter) = self.waiters.at(slot) else { return };
-        let Some(line) = &mut bucket.line else { return };
+        let lines = bucket.lines.as_mut();
+        let Some(line) = lines.and_then(|lines| lines.of_mut(waiter.route.class())) else { return };
         match waiter.before.and_then(|before| self.waiters.at_mut(before)) {
             Some(other) => other.after = waiter.after,
             None => line.first = waiter.after,
@@ -144,27 +166,20 @@ impl Queues {
             Some(other) => other.before = waiter.before,
             None => line.last = waiter.before,
         }
-        line.waiting.remove(&waiter.costs);
+        line.waiting.remove(&waiter.hold);
     }
 }
 
-impl Tracker {
-    /// Lets at most `max` wait for each bucket.
-    #[must_use]
-    pub fn with_queue(mut self, max: usize) -> Self {
-        self.queues.max = max.min(WAITERS_MAX);
-        self
-    }
-
-    /// Waits in line until [`release`](Self::release) says it is this ticket's turn, which may be
-    /// at once. Refused if too many wait already, or if it would be later than `deadline`; then it
+impl Account {
+    /// Waits in line under a number that nobody had before. Refused if too many wait already, or if it would be later than `deadline`; then it
     /// says when it would be.
-    pub fn join(
+    pub(super) fn join(
         &mut self,
         request: &Request<'_>,
+        number: u64,
         deadline: Moment,
         now: Moment,
-    ) -> Result<Ticket, Limited> {
+    ) -> Result<WaiterId, Limited> {
         let now = self.at(now);
         let mut route = self.profile.route(request, now);
         let Some(slot) = self.bucket_of(&mut route, request, now) else {
@@ -179,13 +194,12 @@ impl Tracker {
         if deadline < Moment::MAX && self.turn(slot, &route, &request.costs) > deadline {
             return Err(self.behind(slot, &route, &request.costs, Reason::Deadline));
         }
-        let is_foreseen = self.forecast.is_true();
-        let number = self.queues.number();
-        let ticket = self.stand(number, route, request.costs, slot, now);
-        if is_foreseen && ticket.is_some() {
+        let is_foreseen = self.forecasts.are_true();
+        let waiter_id = self.stand(number, route, request.costs, slot, now);
+        if is_foreseen && waiter_id.is_some() {
             self.foresee_one_more(&route, in_bucket);
         }
-        ticket.ok_or_else(|| self.full(now))
+        waiter_id.ok_or_else(|| self.full(now))
     }
 
     /// Puts a request into the line of its bucket, behind all with a lower number.
@@ -196,36 +210,27 @@ impl Tracker {
         costs: Costs,
         bucket: Slot,
         now: Moment,
-    ) -> Option<Ticket> {
-        let waiter = Waiter { number, route, costs, bucket, before: None, after: None };
+    ) -> Option<WaiterId> {
+        let hold = Hold::new(costs);
+        let waiter = Waiter { number, route, costs, hold, bucket, before: None, after: None };
         let line = self.buckets.at_mut(bucket)?;
         let slot = self.queues.waiters.insert(waiter)?;
         self.queues.link(slot, line);
         self.restand(Some(bucket), now);
-        Some(Ticket { number, slot })
+        Some(WaiterId { number, account: self.me, slot })
     }
 
-    /// Whose turn it is now, if anybody's. Call it until it says nobody; it hands out one permit
-    /// at a time.
-    pub fn release(&mut self, now: Moment) -> Option<(Ticket, Permit)> {
-        self.release_of(ANYBODY, now)
-    }
-
-    /// When [`release`](Self::release) may find somebody, if nothing else happens before. In the
-    /// past or now if it would find somebody already; nothing if nobody waits, or only an answer
-    /// can let anybody go.
-    pub fn next_wake(&mut self) -> Option<Moment> {
-        self.next_wake_of(ANYBODY)
-    }
-
-    /// Leaves the line. False if the ticket's turn had come already, or it had left before.
-    pub fn leave(&mut self, ticket: Ticket) -> bool {
+    /// Leaves the line. False if the waiter's turn had come already, or it had left before.
+    pub(super) fn leave(&mut self, waiter_id: WaiterId) -> bool {
         let now = self.now;
-        self.remove(ticket.slot, now)
+        self.remove(waiter_id.slot, now)
     }
 
-    /// Releases one of those who are exempt from the limit on all requests, or are not.
-    pub(crate) fn release_of(&mut self, whom: &[bool], now: Moment) -> Option<(Ticket, Permit)> {
+    /// Who may go next, of those who are exempt from the limit on all requests, or are not.
+    pub(super) fn ready(&mut self, whom: &[bool], now: Moment) -> Option<Ready> {
+        if self.queues.len() == 0 {
+            return None;
+        }
         let now = self.at(now);
         while let Some(&(at, slot)) = self.queues.timed.first() {
             if at > now {
@@ -234,30 +239,41 @@ impl Tracker {
             self.restand(Some(slot), now);
         }
         loop {
-            let (number, slot) = self.oldest_ready(whom, now)?;
+            let (number, slot, class) = self.oldest_ready(whom, now)?;
             let bucket = self.buckets.at_mut(slot)?;
-            let first = bucket.first()?;
+            let first = bucket.lines.as_ref()?.of(class)?.first?;
             let waiter = *self.queues.waiters.at(first)?;
-            if !bucket.is_open(&waiter.costs, now, self.credit.given()) {
+            let hold = bucket.hold(&waiter.costs, waiter.route.key);
+            if !bucket.is_open(&hold, now, self.credit.given()) {
                 // What was known of round trips has changed since.
                 self.restand(Some(slot), now);
                 continue;
             }
-            let permit = self.grant(waiter.route, Some(slot), waiter.costs, now)?;
-            self.remove(first, now);
-            return Some((Ticket { number, slot: first }, permit));
+            return Some(Ready { number, waiter: first, hold });
         }
+    }
+
+    /// Releases a waiter that is ready.
+    pub(super) fn release(&mut self, ready: &Ready) -> Option<(WaiterId, Reservation)> {
+        let (now, &Ready { number, waiter: slot, hold }) = (self.now, ready);
+        let waiter = *self.queues.waiters.at(slot)?;
+        let reservation = self.grant(waiter.route, Some(waiter.bucket), hold, now)?;
+        self.remove(slot, now);
+        Some((WaiterId { number, account: self.me, slot }, reservation))
     }
 
     /// When that may find somebody.
     pub(crate) fn next_wake_of(&mut self, whom: &[bool]) -> Option<Moment> {
+        let now = self.now;
         let mut wake = self.queues.timed.first().map(|&(at, _)| at);
-        for &exempt in whom {
-            if self.queues.ready(exempt).is_empty() {
-                continue;
-            }
-            let opens = match self.open_to_all(exempt, self.now) {
-                Ok(()) => Some(self.now),
+        let mut claimed = 0;
+        for (_, slot, class) in self.queues.oldest(whom) {
+            let Some(route) = self.first_of(slot, class) else { continue };
+            let is_claimed = self.claim(&route, &mut claimed, now);
+            let opens = match self.open_to_all(&route, now) {
+                // Who is before it says when.
+                Ok(()) if is_claimed => continue,
+                Ok(()) => Some(now),
                 Err(shut) => shut.until,
             };
             wake = wake.into_iter().chain(opens).min();
@@ -265,56 +281,97 @@ impl Tracker {
         wake
     }
 
+    /// Whether a request that comes now has to wait behind others: of its bucket, or for a limit
+    /// that one waits for whose bucket would let it go.
+    #[cold]
+    pub(super) fn is_behind(&mut self, slot: Slot, route: &Route, now: Moment) -> bool {
+        let class = route.class();
+        if let Some(lines) = self.buckets.at(slot).and_then(|bucket| bucket.lines.as_ref())
+            && (lines.stand != Stand::Open || lines.of(class).is_some())
+        {
+            return true;
+        }
+        let mut claimed = 0;
+        for (_, slot, other) in self.queues.oldest(&[route.exempt]) {
+            let Some(first) = self.first_of(slot, other) else { continue };
+            if !self.claim(&first, &mut claimed, now) && self.is_free(&first, now) {
+                // Its turn has come.
+                return true;
+            }
+        }
+        claimed & class.limits != 0
+    }
+
+    /// The route of the first of a line.
+    fn first_of(&self, slot: Slot, class: Class) -> Option<Route> {
+        let first = self.buckets.at(slot)?.lines.as_ref()?.of(class)?.first?;
+        self.queues.waiters.at(first).map(|waiter| waiter.route)
+    }
+
+    /// Whether somebody before waits for a limit that counts a request; and adds those that it waits
+    /// for itself.
+    fn claim(&mut self, route: &Route, claimed: &mut u8, now: Moment) -> bool {
+        let is_claimed = *claimed & route.class().limits != 0;
+        *claimed |= self.places.claims(&route.costs, now, self.credit.trip());
+        is_claimed
+    }
+
+    fn is_free(&mut self, route: &Route, now: Moment) -> bool {
+        self.places.is_free(&route.costs, now, self.credit.given())
+    }
+
     /// Finds anew where a bucket stands after something about it has changed.
     #[inline]
     pub(super) fn restand(&mut self, slot: Option<Slot>, now: Moment) {
-        self.forecast.forget();
+        self.forecasts.forget();
         let Some(slot) = slot else { return };
         let Some(bucket) = self.buckets.at_mut(slot) else { return };
         // Mostly nobody waits.
-        if bucket.line.is_some() {
-            self.restand_line(slot, now);
+        if bucket.lines.is_some() {
+            self.restand_lines(slot, now);
         }
     }
 
-    fn restand_line(&mut self, slot: Slot, now: Moment) {
+    fn restand_lines(&mut self, slot: Slot, now: Moment) {
         let Some(bucket) = self.buckets.at_mut(slot) else { return };
-        let Some(line) = &mut bucket.line else { return };
-        match std::mem::take(&mut line.stand) {
-            Stand::Empty => {}
-            Stand::Aside => {
-                self.queues.aside.remove(&slot);
-            }
-            Stand::Timed(at) => {
-                self.queues.timed.remove(&(at, slot));
-            }
-            Stand::Ready { number, exempt } => {
-                self.queues.ready(exempt).remove(&(number, slot));
+        let Some(mut lines) = bucket.lines.take() else { return };
+        if let Stand::Timed(at) = std::mem::take(&mut lines.stand) {
+            self.queues.timed.remove(&(at, slot));
+        }
+        for line in &mut lines.all {
+            if let Some(number) = line.ready.take() {
+                self.queues.ready(line.class).remove(&(number, slot));
             }
         }
-        let Some(first) = line.first.and_then(|first| self.queues.waiters.at(first)).copied()
-        else {
-            bucket.line = None;
+        lines.all.retain(|line| line.first.is_some());
+        if lines.all.is_empty() {
+            self.queues.lines.remove(&slot);
             return;
-        };
-        let stand = match bucket.open(&first.costs, now, self.credit.given()) {
-            Ok(()) => {
-                let (number, exempt) = (first.number, first.route.exempt);
-                self.queues.ready(exempt).insert((number, slot));
-                Stand::Ready { number, exempt }
-            }
-            Err(Shut { until: Some(at), .. }) => {
-                self.queues.timed.insert((at, slot));
-                Stand::Timed(at)
-            }
-            Err(_) => {
-                self.queues.aside.insert(slot);
-                Stand::Aside
-            }
-        };
-        if let Some(line) = &mut bucket.line {
-            line.stand = stand;
         }
+        let waiters = &self.queues.waiters;
+        let first = |line: &Line| line.first.and_then(|first| waiters.at(first)).copied();
+        lines.all.sort_unstable_by_key(|line| first(line).map(|first| first.number));
+        for line in &mut lines.all {
+            let Some(first) = line.first.and_then(|first| self.queues.waiters.at(first)) else {
+                continue;
+            };
+            let (number, hold) = (first.number, bucket.hold(&first.costs, first.route.key));
+            // Nobody goes before one who waits for the same bucket for longer.
+            match bucket.open(&hold, now, self.credit.given()) {
+                Ok(()) => {
+                    line.ready = Some(number);
+                    self.queues.ready(line.class).insert((number, slot));
+                    continue;
+                }
+                Err(Shut { until: Some(at), .. } | Shut { late_at: Some(at), .. }) => {
+                    self.queues.timed.insert((at, slot));
+                    lines.stand = Stand::Timed(at);
+                }
+                Err(_) => lines.stand = Stand::Aside,
+            }
+            break;
+        }
+        bucket.lines = Some(lines);
     }
 
     /// Moves those of some routes from one line into another, each to where it belongs by age.
@@ -325,36 +382,46 @@ impl Tracker {
         moves: impl Fn(u64) -> bool,
         now: Moment,
     ) {
-        let mut next = self.buckets.at(from).and_then(Bucket::first);
-        while let Some((slot, waiter)) = next.and_then(|s| Some((s, *self.queues.waiters.at(s)?))) {
-            next = waiter.after;
-            if !moves(waiter.route.key) {
-                continue;
-            }
-            if let Some(bucket) = self.buckets.at_mut(from) {
-                self.queues.unlink(slot, bucket);
-            }
-            if let Some(waiter) = self.queues.waiters.at_mut(slot) {
-                waiter.bucket = to;
-            }
-            if let Some(bucket) = self.buckets.at_mut(to) {
-                self.queues.link(slot, bucket);
+        let lines = self.buckets.at(from).and_then(|bucket| bucket.lines.as_ref());
+        let firsts = lines.into_iter().flat_map(|lines| &lines.all).filter_map(|line| line.first);
+        for first in firsts.collect::<Vec<_>>() {
+            let mut next = Some(first);
+            while let Some((slot, waiter)) =
+                next.and_then(|slot| Some((slot, *self.queues.waiters.at(slot)?)))
+            {
+                next = waiter.after;
+                if moves(waiter.route.key) {
+                    self.move_waiter(slot, from, to);
+                }
             }
         }
         self.restand(Some(from), now);
         self.restand(Some(to), now);
     }
 
-    /// The bucket whose first has waited longest of all that may go.
-    fn oldest_ready(&mut self, whom: &[bool], now: Moment) -> Option<(u64, Slot)> {
-        let mut oldest = None;
-        for &exempt in whom {
-            let Some(&first) = self.queues.ready(exempt).first() else { continue };
-            if self.is_open_to_all(exempt, now) {
-                oldest = oldest.into_iter().chain([first]).min();
+    fn move_waiter(&mut self, slot: Slot, from: Slot, to: Slot) {
+        if let Some(bucket) = self.buckets.at_mut(from) {
+            self.queues.unlink(slot, bucket);
+        }
+        if let Some(waiter) = self.queues.waiters.at_mut(slot) {
+            waiter.bucket = to;
+        }
+        if let Some(bucket) = self.buckets.at_mut(to) {
+            self.queues.link(slot, bucket);
+        }
+    }
+
+    /// The line whose first has waited longest of all that may go.
+    fn oldest_ready(&mut self, whom: &[bool], now: Moment) -> Option<(u64, Slot, Class)> {
+        let mut claimed = 0;
+        for (number, slot, class) in self.queues.oldest(whom) {
+            let Some(route) = self.first_of(slot, class) else { continue };
+            let is_claimed = self.claim(&route, &mut claimed, now);
+            if !is_claimed && self.is_open_to_all(&route, now) {
+                return Some((number, slot, class));
             }
         }
-        oldest
+        None
     }
 
     pub(super) fn remove(&mut self, slot: Slot, now: Moment) -> bool {

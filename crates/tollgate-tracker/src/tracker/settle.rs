@@ -1,104 +1,161 @@
-//! What happens to a permit in the end.
+//! What happens to a reservation in the end.
 
-use tollgate::{Moment, Nanos};
+use tollgate_time::Moment;
 
 use super::naming::{Name, Subject};
-use super::{InFlight, Tracker, doubled};
-use crate::bucket::Block;
+use super::{Account, InFlight};
+use crate::block::{RefusalTerms, Refusals, WaitBounds};
+use crate::bucket::{Bucket, Paid};
 use crate::budget::Heard;
-use crate::headers::{self, Said, Scope};
-use crate::refusal::{Refusal, Whom, refusal};
-use crate::request::Response;
-use crate::verdict::Permit;
+use crate::headers::{self, Said, Scope, Told, Unit};
+use crate::profile::Profile;
+use crate::refusal::{Answered, Refusal, Whom, refusal};
+use crate::request::{Request, Response};
+use crate::verdict::Reservation;
 
-/// The longest wait after refusals that do not say how long.
-pub const UNSAID_MAX: Nanos = Nanos::from_secs(900);
-
-impl Tracker {
-    /// Settles a permit with the response to its request, and learns what that says.
-    pub fn track<'h, H>(&mut self, permit: Permit, response: Response<'_, H>, now: Moment)
+impl Account {
+    /// Settles a reservation with the response to its request, and learns what that says. Whether
+    /// the API refused the request because of a limit.
+    pub(super) fn track<'h, H>(
+        &mut self,
+        reservation: Reservation,
+        response: Response<'_, H>,
+        now: Moment,
+    ) -> bool
     where
         H: IntoIterator<Item = (&'h str, &'h [u8])>,
     {
         let mut said = Said::default();
         headers::read_into(&mut said, response.fields.into_iter(), now);
-        self.learn(permit, response.status, &said, response.body, now);
+        self.learn(reservation, response.status, &said, response.body, now)
     }
 
-    /// Settles a permit with what its response says, where that was read already.
-    pub fn learn(
+    /// Settles a reservation with what its response says, where that was read already.
+    pub(super) fn learn(
         &mut self,
-        permit: Permit,
+        reservation: Reservation,
         status: u16,
         said: &Said<'_>,
         body: Option<&[u8]>,
         now: Moment,
-    ) {
+    ) -> bool {
         let now = self.at(now);
-        let Some(mut settled) = self.permits.remove(permit.into_slot()) else { return };
+        let Some(mut settled) = self.reservations.remove(reservation.into_slot()) else {
+            return false;
+        };
         self.credit.learn(settled.sent, now);
-        self.land(&settled, Some(now));
-        let refusal = refusal(&self.profile, status, said, body);
+        if let Some(bucket) = settled.bucket.and_then(|slot| self.buckets.at_mut(slot)) {
+            bucket.land(&settled.hold, settled.sent);
+        }
+        self.leave_place(&settled, Some(now));
+        if let Some(date_secs) = said.date_secs {
+            self.dialect.clock.learn(date_secs, settled.sent, now);
+        }
+        let InFlight { route, bucket, sent, .. } = settled;
+        let answered = Answered { bucket, sent, now, is_bodiless: route.is_bodiless };
+        let refusal = refusal(&self.profile, status, said, body, answered, &mut self.dialect);
         self.count_invalid(status, said, now);
 
         let name = Name::of(said);
         let subject = name.map_or(Subject::This, |name| self.follow(&mut settled, name, now));
-        let heard = self.heard(&settled, now);
+        let heard = Heard { date_secs: said.date_secs, ..self.heard(&settled, now) };
         let refill = self.profile.refill;
         if let Some(bucket) = settled.bucket.and_then(|slot| self.buckets.at_mut(slot)) {
             match subject {
                 Subject::This if !said.global => {
-                    bucket.learn(&said.budgets, &settled.costs, refill, &heard);
+                    let (hold, route) = (settled.hold, settled.route.key);
+                    let paid = Paid { hold, route, is_refused: refusal.is_some() };
+                    bucket.learn(&said.budgets, &paid, refill, &heard, &mut self.dialect);
                 }
-                Subject::Unsure => bucket.doubt(&said.budgets, &settled.costs, &heard),
+                Subject::Unsure => bucket.doubt(&said.budgets, &settled.hold, &heard),
                 Subject::This | Subject::Another => {}
             }
             // A server that failed had perhaps no time to speak of limits.
-            if status < 500 && refusal.is_none() {
-                if subject == Subject::This && !said.cached {
-                    bucket.is_free();
-                }
-                bucket.strikes = 0;
+            if status < 500 && refusal.is_none() && subject == Subject::This && !said.cached {
+                bucket.is_free();
             }
         }
-        match refusal {
-            Some(refusal) => self.refuse(&settled, &refusal, now),
-            None => self.strikes = 0,
+        match &refusal {
+            Some(refusal) => self.refuse(&settled, refusal, (status, said), &heard),
+            // Whether the limit lets requests pass a server that failed does not say.
+            None if status >= 500 => {
+                if let Some(bucket) = settled.bucket.and_then(|slot| self.buckets.at_mut(slot)) {
+                    bucket.refusals.lose(settled.sent);
+                }
+                self.lose_scout(&settled);
+            }
+            None => self.serve(&settled, &heard),
         }
         self.restand(settled.bucket, now);
+        // A server that is overloaded says so for other reasons, too.
+        refusal.is_some() && status != 503
     }
 
-    /// Settles a permit whose request was never sent: what it reserved may be reserved again.
-    pub fn give_back(&mut self, permit: Permit, now: Moment) {
+    /// Settles a reservation whose request was never sent: what it reserved may be reserved again.
+    pub(super) fn give_back(&mut self, reservation: Reservation, now: Moment) {
         let now = self.at(now);
-        let Some(settled) = self.permits.remove(permit.into_slot()) else { return };
-        self.land(&settled, None);
+        let Some(settled) = self.reservations.remove(reservation.into_slot()) else { return };
+        if let Some(bucket) = settled.bucket.and_then(|slot| self.buckets.at_mut(slot)) {
+            bucket.give_back(&settled.hold, settled.sent);
+        }
+        self.leave_place(&settled, None);
+        self.lose_scout(&settled);
         self.restand(settled.bucket, now);
     }
 
-    /// Settles a permit whose request may have been sent, and whose answer will not come: it
+    /// Settles a reservation whose request may have been sent, and whose answer will not come: it
     /// counts as spent.
-    pub fn lost(&mut self, permit: Permit, now: Moment) {
+    pub(super) fn lost(&mut self, reservation: Reservation, now: Moment) {
         let now = self.at(now);
-        let Some(settled) = self.permits.remove(permit.into_slot()) else { return };
-        self.land(&settled, Some(now));
+        let Some(settled) = self.reservations.remove(reservation.into_slot()) else { return };
+        self.leave_place(&settled, Some(now));
+        self.lose_scout(&settled);
         let heard = self.heard(&settled, now);
         if let Some(bucket) = settled.bucket.and_then(|slot| self.buckets.at_mut(slot)) {
-            bucket.lose(&settled.costs, &heard);
+            bucket.lose(&settled.hold, &heard);
         }
         self.restand(settled.bucket, now);
+    }
+
+    /// Forgets all that was heard of the limits of a request's bucket, and its refusals: one request
+    /// finds out anew. For what a server said that was wrong.
+    pub(super) fn forget(&mut self, request: &Request<'_>, now: Moment) {
+        let now = self.at(now);
+        let mut route = self.profile.route(request, now);
+        let slot = self.bucket_of(&mut route, request, now);
+        if let Some(bucket) = slot.and_then(|slot| self.buckets.at_mut(slot)) {
+            bucket.forget();
+        }
+        self.restand(slot, now);
+    }
+
+    /// Forgets all that was heard of all limits, and all refusals. What was sent still counts
+    /// against the limits of the profile.
+    pub(super) fn forget_all(&mut self, now: Moment) {
+        let now = self.at(now);
+        self.refusals_of_all = Refusals::default();
+        self.refusals_of_paced = Refusals::default();
+        self.dialect.forget_units();
+        self.buckets.iter_mut().for_each(Bucket::forget);
+        self.forecasts.forget();
+        for slot in self.queues.lines().collect::<Vec<_>>() {
+            self.restand(Some(slot), now);
+        }
     }
 
     /// The request is no longer in flight; if it was sent, its place is held for a while.
-    fn land(&mut self, settled: &InFlight, sent: Option<Moment>) {
-        if let Some(bucket) = settled.bucket.and_then(|slot| self.buckets.at_mut(slot)) {
-            bucket.in_flight.remove(&settled.costs);
+    fn leave_place(&mut self, settled: &InFlight, sent: Option<Moment>) {
+        match sent {
+            Some(now) => self.places.answer(&settled.route.costs, now),
+            None => self.places.give_back(&settled.route.costs),
         }
-        if let Some(places) = self.places.as_mut().filter(|_| !settled.route.exempt) {
-            match sent {
-                Some(now) => places.answer(now),
-                None => places.give_back(),
-            }
+    }
+
+    /// A request was perhaps one that went first after everything was refused.
+    fn lose_scout(&mut self, settled: &InFlight) {
+        self.refusals_of_all.lose(settled.sent);
+        if !settled.route.exempt {
+            self.refusals_of_paced.lose(settled.sent);
         }
     }
 
@@ -114,36 +171,51 @@ impl Tracker {
     }
 
     fn heard(&self, settled: &InFlight, now: Moment) -> Heard {
-        let (credit, unsaid) = (self.credit.given(), self.profile.unsaid.into());
-        Heard { sent: settled.sent, now, credit, unsaid }
+        let Profile { unsaid, longest_wait, .. } = self.profile;
+        let (unsaid, longest) = (unsaid.into(), longest_wait.into());
+        let (sent, credit) = (settled.sent, self.credit.given());
+        Heard { sent, now, credit, unsaid, longest, date_secs: None }
     }
 
-    fn refuse(&mut self, settled: &InFlight, refusal: &Refusal, now: Moment) {
-        let bucket = settled.bucket.and_then(|slot| self.buckets.at_mut(slot));
-        let strikes = match (refusal.whom, bucket.as_ref()) {
-            (Whom::Bucket, Some(bucket)) => bucket.strikes,
-            _ => self.strikes,
-        };
-        let length = refusal.wait.map(|wait| wait.length);
-        let block = Block {
-            until: now.after(length.unwrap_or_else(|| doubled(self.profile.unsaid, strikes))),
-            truly_secs: refusal.wait.and_then(|wait| wait.truly_secs),
-            scope: refusal.scope,
-        };
-        let strikes = if length.is_none() { strikes.saturating_add(1) } else { 0 };
-        match (refusal.whom, bucket) {
-            (Whom::Bucket, Some(bucket)) => {
-                bucket.strikes = strikes;
-                bucket.block(block);
-            }
-            (Whom::Paced, _) => {
-                self.strikes = strikes;
-                self.block_paced = Some(block.or_longer(self.block_paced));
-            }
-            (Whom::All | Whom::Bucket, _) => {
-                self.strikes = strikes;
-                self.block_all = Some(block.or_longer(self.block_all));
-            }
+    /// A request was answered and not refused.
+    fn serve(&mut self, settled: &InFlight, heard: &Heard) {
+        if let Some(bucket) = settled.bucket.and_then(|slot| self.buckets.at_mut(slot)) {
+            bucket.serve(heard);
+        }
+        self.refusals_of_all.end(settled.sent);
+        if !settled.route.exempt {
+            self.refusals_of_paced.end(settled.sent);
         }
     }
+
+    fn refuse(
+        &mut self,
+        settled: &InFlight,
+        refusal: &Refusal,
+        (status, said): (u16, &Said<'_>),
+        heard: &Heard,
+    ) {
+        let is_told = is_told(said);
+        let refused = RefusalTerms { wait: refusal.wait, scope: refusal.scope, is_told };
+        // An overload is no limit, and one that others share is not learnt from one's own requests.
+        let learns = !is_told && status != 503 && refusal.scope != Scope::Shared;
+        let Profile { unsaid, longest_wait: longest, .. } = self.profile;
+        let bounds = WaitBounds { unsaid, longest };
+        let bucket = settled.bucket.and_then(|slot| self.buckets.at_mut(slot));
+        let refusals = match (refusal.whom, bucket) {
+            (Whom::Bucket, Some(bucket)) => {
+                return bucket.refuse(refused, learns, heard, bounds);
+            }
+            (Whom::Paced, _) => &mut self.refusals_of_paced,
+            (Whom::All | Whom::Bucket, _) => &mut self.refusals_of_all,
+        };
+        refusals.refuse((heard.sent, heard.now), refused, bounds, None);
+    }
+}
+
+/// Whether a refusal tells of the limit that was hit. If not, then by all that it tells there was
+/// enough for one request.
+fn is_told(said: &Said<'_>) -> bool {
+    let is_left = |told: &Told<'_>| told.unit == Unit::Requests && told.remaining > Some(0);
+    !said.budgets.iter().all(is_left)
 }

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use tollgate::{Moment, Nanos};
+use tollgate_time::{Moment, Nanos};
 
-use super::Tracker;
-use crate::bucket::{Block, Bucket};
+use super::Account;
+use crate::block::Refusals;
+use crate::bucket::Bucket;
 use crate::budget::Budget;
 use crate::headers::{Scope, Unit};
+use crate::paces::NamedPlaces;
 
 /// All that a tracker knows at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// First the limits on everything, then each budget of each bucket, in no order.
+    /// For each origin first the limits on everything, then each budget of each bucket, in no order.
     pub states: Vec<State>,
     /// How many requests are in flight.
     pub in_flight: usize,
@@ -25,6 +27,8 @@ pub struct Snapshot {
 pub struct State {
     /// Whose limit it is.
     pub scope: Scope,
+    /// The origin whose limit it is; empty if requests name none.
+    pub origin: Arc<str>,
     /// The bucket, as people know it.
     pub bucket: Arc<str>,
     /// The name of the policy; mostly empty.
@@ -45,46 +49,59 @@ pub struct State {
     pub refused_for: Option<Nanos>,
 }
 
-impl Tracker {
+impl Account {
     /// How all budgets stand at `now`.
-    pub fn snapshot(&self, now: Moment) -> Snapshot {
+    pub(super) fn snapshot(&self, now: Moment) -> Snapshot {
         let now = now.max(self.now);
         let everything = self.everything(now);
         let buckets = self.buckets.iter().flat_map(|bucket| self.of_bucket(bucket, now));
         Snapshot {
             states: everything.into_iter().chain(buckets).collect(),
-            in_flight: self.permits.len(),
+            in_flight: self.reservations.len(),
             waiting: self.queues.len(),
         }
     }
 
     /// The limits on everything, if there are any now.
-    fn everything(&self, now: Moment) -> Option<State> {
-        let block = [self.block_all, self.block_paced].into_iter().flatten();
-        let refused_for = refused_for(block.max_by_key(|block| block.until), now);
-        if self.places.is_none() && refused_for.is_none() {
-            return None;
-        }
-        let credit = self.credit.given();
-        let places = self.places.as_ref();
-        let reset = places.and_then(|places| places.opens_at(credit));
-        Some(State {
+    fn everything(&self, now: Moment) -> Vec<State> {
+        let all = [&self.refusals_of_all, &self.refusals_of_paced];
+        let refused_for = all.into_iter().filter_map(|it| refused_for(it, now)).max();
+        let none = State {
             scope: Scope::Global,
+            origin: Arc::clone(&self.origin),
             bucket: Arc::clone(&self.name),
             policy: Arc::clone(&self.nameless),
             unit: Unit::Requests,
-            limit: places.map(|places| places.pace().count.into()),
-            remaining: places.map(|places| places.left(now, credit) as u64),
-            in_flight: places.map_or(0, |places| places.in_flight() as u64),
+            limit: None,
+            remaining: None,
+            in_flight: 0,
             waiting: self.queues.len() as u64,
-            reset_in: reset.filter(|&at| at > now).map(|at| at.since(now)),
+            reset_in: None,
             refused_for,
-        })
+        };
+        if self.places.all().is_empty() {
+            return refused_for.map(|_| none).into_iter().collect();
+        }
+        let credit = self.credit.given();
+        let of = |NamedPlaces { name, unit, places }: &NamedPlaces| {
+            let reset = places.opens_at(1, credit).filter(|&at| at > now);
+            State {
+                policy: Arc::clone(name),
+                unit: *unit,
+                limit: Some(places.pace().count.into()),
+                remaining: Some(places.left(now, credit) as u64),
+                in_flight: places.in_flight() as u64,
+                reset_in: reset.map(|at| at.since(now)),
+                ..none.clone()
+            }
+        };
+        self.places.all().iter().map(of).collect()
     }
 
     fn of_bucket(&self, bucket: &Bucket, now: Moment) -> Vec<State> {
         let none = State {
-            scope: bucket.block.map_or(Scope::User, |block| block.scope),
+            scope: bucket.refusals.block().map_or(Scope::User, |block| block.scope),
+            origin: Arc::clone(&self.origin),
             bucket: Arc::clone(&bucket.name),
             policy: Arc::clone(&self.nameless),
             unit: Unit::Requests,
@@ -93,7 +110,7 @@ impl Tracker {
             in_flight: bucket.in_flight.requests,
             waiting: bucket.waiting(Unit::Requests),
             reset_in: None,
-            refused_for: refused_for(bucket.block, now),
+            refused_for: refused_for(&bucket.refusals, now),
         };
         if bucket.budgets.is_empty() {
             return vec![none];
@@ -111,6 +128,7 @@ impl Tracker {
     }
 }
 
-fn refused_for(block: Option<Block>, now: Moment) -> Option<Nanos> {
-    block.filter(|block| block.until > now).map(|block| block.until.since(now))
+fn refused_for(refusals: &Refusals, now: Moment) -> Option<Nanos> {
+    let block = refusals.block().filter(|block| block.until > now);
+    block.map(|block| block.until.since(now))
 }

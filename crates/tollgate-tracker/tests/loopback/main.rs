@@ -27,7 +27,7 @@ fn the_examples_run() {
 #[tokio::test]
 async fn a_refusal_read_by_the_middleware_is_the_same_for_the_caller() {
     use http_body_util::Full;
-    use tollgate_tracker::{Gate, Profile};
+    use tollgate_tracker::{Gate, Profile, Retry};
 
     let body = r#"{"message": "You are being rate limited.", "retry_after": 0.5, "global": false}"#;
     let api = local::Local::start(move |_| {
@@ -37,7 +37,8 @@ async fn a_refusal_read_by_the_middleware_is_the_same_for_the_caller() {
         response
     });
     let api = api.await.unwrap();
-    let gate = Gate::new(Profile::discord());
+    // Of several refusals in a row a wait as short as this is not believed.
+    let gate = Gate::new(Profile::discord()).with_retry(Retry::NEVER);
     let client = reqwest::Client::new();
     let client = reqwest_middleware::ClientBuilder::new(client).with(gate.clone()).build();
     let url = format!("http://{}/channels/1/messages?after=2", api.address);

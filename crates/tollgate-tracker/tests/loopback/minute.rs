@@ -8,9 +8,9 @@ use hyper::Response;
 use hyper::http::{HeaderName, HeaderValue};
 use reqwest_middleware::ClientWithMiddleware;
 use tokio::task::JoinSet;
-use tollgate::Clock;
 use tollgate_testkit::discord::{Discord, Kind, Place, Reply};
 use tollgate_testkit::random::Random;
+use tollgate_tracker::Clock;
 use tollgate_tracker::{Gate, Profile, Strategy};
 
 use crate::local::Local;

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use tollgate::Moment;
 use tollgate_testkit::discord::{Discord, Network, Reply};
 use tollgate_testkit::random::Random;
-use tollgate_tracker::{Permit, Profile, Request, Response, Ticket, Tracker, Verdict};
+use tollgate_tracker::Moment;
+use tollgate_tracker::{Profile, Request, Reservation, Response, Tracker, Verdict, WaiterId};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
@@ -29,7 +29,7 @@ pub(crate) struct World {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     serial: u64,
     flights: HashMap<u64, Flight>,
-    tickets: HashMap<Ticket, (usize, usize)>,
+    waiter_ids: HashMap<WaiterId, (usize, usize)>,
     wake: Option<u64>,
     /// Until when a refusal that was heard stops each place.
     stopped: Vec<u64>,
@@ -50,7 +50,7 @@ enum Event {
 struct Flight {
     task: usize,
     place: usize,
-    permit: Permit,
+    reservation: Reservation,
     reply: Option<Reply>,
 }
 
@@ -65,7 +65,7 @@ impl World {
             events: BinaryHeap::new(),
             serial: 0,
             flights: HashMap::new(),
-            tickets: HashMap::new(),
+            waiter_ids: HashMap::new(),
             wake: None,
             stopped: counts.clone(),
             served: counts,
@@ -109,19 +109,20 @@ impl World {
                 let place = self.random.pick(&places);
                 let (method, path) = self.server.request(place);
                 let request = Request::new(method, &path);
-                let ticket = self.tracker.join(&request, Moment::MAX, now).expect("there is room");
-                self.tickets.insert(ticket, (task, place));
+                let waiter_id =
+                    self.tracker.join(&request, Moment::MAX, now).expect("there is room");
+                self.waiter_ids.insert(waiter_id, (task, place));
             }
             Habit::Asks(places) => {
                 let mut earliest = u64::MAX;
                 for (index, &place) in places.iter().enumerate() {
                     let (method, path) = self.server.request(place);
-                    match self.tracker.limited(&Request::new(method, &path), now) {
-                        Verdict::Clear(permit) => {
+                    match self.tracker.reserve(&Request::new(method, &path), now) {
+                        Verdict::Clear(reservation) => {
                             // The next time it begins with another.
                             let Habit::Asks(places) = &mut self.tasks[task] else { return };
                             places.rotate_left(index + 1);
-                            return self.send(task, place, permit, at);
+                            return self.send(task, place, reservation, at);
                         }
                         Verdict::Limited(limited) => {
                             assert!(limited.retry_at > now, "{limited:?}");
@@ -134,11 +135,11 @@ impl World {
         }
     }
 
-    fn send(&mut self, task: usize, place: usize, permit: Permit, at: u64) {
+    fn send(&mut self, task: usize, place: usize, reservation: Reservation, at: u64) {
         assert!(at >= self.stopped[place], "sent while {place} was told to wait");
         self.serial += 1;
         let flight = self.serial;
-        self.flights.insert(flight, Flight { task, place, permit, reply: None });
+        self.flights.insert(flight, Flight { task, place, reservation, reply: None });
         let arrival = at + self.network.out();
         self.after(arrival, Event::Arrive(flight));
     }
@@ -151,7 +152,8 @@ impl World {
     }
 
     fn answer(&mut self, flight: u64, at: u64) {
-        let Flight { task, place, permit, reply } = self.flights.remove(&flight).expect("it is");
+        let Flight { task, place, reservation, reply } =
+            self.flights.remove(&flight).expect("it is");
         let reply = reply.expect("it was answered");
         let fields = reply.fields.iter().map(|(name, value)| (*name, value.as_bytes()));
         let body = Some(reply.body.as_bytes());
@@ -161,7 +163,7 @@ impl World {
             self.stopped[place] = at + wait * SECOND;
         }
         let response = Response { status: reply.status, fields, body };
-        self.tracker.track(permit, response, Moment::from_nanos(at));
+        self.tracker.track(reservation, response, Moment::from_nanos(at));
         if reply.status == 200 && at >= self.count_from {
             self.served[place] += 1;
         }
@@ -170,9 +172,9 @@ impl World {
 
     fn release(&mut self, at: u64) {
         let now = Moment::from_nanos(at);
-        while let Some((ticket, permit)) = self.tracker.release(now) {
-            let (task, place) = self.tickets.remove(&ticket).expect("it waited");
-            self.send(task, place, permit, at);
+        while let Some((waiter_id, reservation)) = self.tracker.release(now) {
+            let (task, place) = self.waiter_ids.remove(&waiter_id).expect("it waited");
+            self.send(task, place, reservation, at);
         }
         let Some(wake) = self.tracker.next_wake().map(Moment::as_nanos) else { return };
         assert!(wake > at, "nobody may go now, and yet it says now");

@@ -16,6 +16,7 @@ use governor::{Quota, RateLimiter};
 use tollgate::{Clock, Moment};
 use tollgate_testkit::random::Random;
 use tollgate_tracker::headers::{self, Said};
+use tollgate_tracker::profile::Paces;
 use tollgate_tracker::{Profile, Request, Response, Tracker, Verdict};
 
 use super::Failure;
@@ -111,7 +112,7 @@ fn median(rounds: &[Times], of: impl Fn(&Times) -> f64) -> f64 {
 
 /// Only the budget of the route is looked at, as by governor.
 pub(crate) fn tracker() -> Tracker {
-    Tracker::new(Profile { pace: None, ..Profile::discord() })
+    Tracker::new(Profile { paces: Paces::NONE, ..Profile::discord() })
 }
 
 /// One of many routes, by its number.
@@ -120,7 +121,7 @@ pub(crate) fn path(number: u64) -> String {
 }
 
 /// What Discord sends with a message, as far as it speaks of limits, and some that does not. Only
-/// one request is in flight, so what is left lets every one of them pass.
+/// one request is in flight, so what is left lets every one of them permit.
 static FIELDS: [(&str, &[u8]); 9] = [
     ("date", b"Mon, 16 Nov 2026 10:00:00 GMT"),
     ("content-type", b"application/json"),
@@ -134,28 +135,28 @@ static FIELDS: [(&str, &[u8]); 9] = [
 ];
 
 fn give_back(tracker: &mut Tracker, path: &str, now: Moment) -> bool {
-    let Verdict::Clear(permit) = tracker.limited(&Request::new("POST", path), now) else {
+    let Verdict::Clear(reservation) = tracker.reserve(&Request::new("POST", path), now) else {
         return false;
     };
-    tracker.give_back(permit, now);
+    tracker.give_back(reservation, now);
     true
 }
 
 fn learn(tracker: &mut Tracker, path: &str, said: &Said<'_>, now: Moment) -> bool {
-    let Verdict::Clear(permit) = tracker.limited(&Request::new("POST", path), now) else {
+    let Verdict::Clear(reservation) = tracker.reserve(&Request::new("POST", path), now) else {
         return false;
     };
-    tracker.learn(permit, 200, said, None, now);
+    tracker.learn(reservation, 200, said, None, now);
     true
 }
 
 /// Asks before a request and tells of the response. Returns whether it was clear.
 pub(crate) fn track(tracker: &mut Tracker, path: &str, now: Moment) -> bool {
-    let Verdict::Clear(permit) = tracker.limited(&Request::new("POST", path), now) else {
+    let Verdict::Clear(reservation) = tracker.reserve(&Request::new("POST", path), now) else {
         return false;
     };
     tracker.track(
-        permit,
+        reservation,
         Response { status: 200, fields: FIELDS.iter().copied(), body: None },
         now,
     );

@@ -39,6 +39,17 @@ fn the_testkit_is_for_tests_only() {
 }
 
 #[test]
+fn the_tests_of_the_tracker_may_ask_the_engine_and_the_tracker_may_not() {
+    for (kind, count) in [(Some("dev"), 0), (None, 1)] {
+        let metadata = metadata(&[
+            own("tollgate-tracker", &[path_dependency("tollgate", kind)]),
+            own("tollgate", &[]),
+        ]);
+        assert_eq!(check(&metadata, &Tree::of(&[])).len(), count, "{kind:?}");
+    }
+}
+
+#[test]
 fn a_crate_without_a_place_is_refused() {
     let found = check(&metadata(&[own("tollgate-extra", &[])]), &Tree::of(&[]));
     assert_eq!(found[0].path, "crates/tollgate-extra/Cargo.toml");

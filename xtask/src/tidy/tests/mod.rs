@@ -2,6 +2,7 @@
 
 mod code;
 mod directions;
+mod guide;
 mod markdown;
 mod policy;
 mod text;

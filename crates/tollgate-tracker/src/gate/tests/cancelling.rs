@@ -2,13 +2,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tollgate::Nanos;
 use tollgate_testkit::random::Random;
+use tollgate_time::Nanos;
 
 use super::{answer_nothing, paced, request, wait};
 use crate::gate::{Gate, Strategy};
 
-/// Waiters give up at random moments, and passes are dropped before and after they were sent.
+/// Waiters give up at random moments, and permits are dropped before and after they were sent.
 /// Then what was sent never exceeds the limit, nobody is stuck, and in the end everything is free.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_leaked_minted_or_stuck_however_tasks_are_cancelled() {
@@ -27,19 +27,19 @@ async fn nothing_is_leaked_minted_or_stuck_however_tasks_are_cancelled() {
             tasks.spawn(async move {
                 tokio::time::sleep(arrives).await;
                 let asked = request();
-                let waiting = gate.pass(&asked);
-                let Ok(pass) = tokio::time::timeout(gives_up, waiting).await else { return };
-                let mut pass = pass.unwrap();
+                let waiting = gate.acquire(&asked);
+                let Ok(permit) = tokio::time::timeout(gives_up, waiting).await else { return };
+                let mut permit = permit.unwrap();
                 // Not sent at all.
                 if fate == 0 {
                     return;
                 }
-                pass.sent();
+                permit.sent();
                 sent.lock().unwrap().push(gate.now());
                 tokio::time::sleep(answered).await;
                 // One in three of the rest is lost on its way.
                 if fate > 1 {
-                    answer_nothing(pass);
+                    answer_nothing(permit);
                 }
             });
         }
@@ -54,26 +54,26 @@ async fn nothing_is_leaked_minted_or_stuck_however_tasks_are_cancelled() {
         assert_eq!((snapshot.waiting, snapshot.in_flight), (0, 0), "seed {seed}: leaked");
         tokio::time::sleep(Duration::from_secs(2)).await;
         let strict = gate.with(Strategy::Error);
-        let mut passes = Vec::new();
+        let mut permits = Vec::new();
         for _ in 0..PER_SECOND {
-            passes.push(strict.pass(&request()).await.unwrap());
+            permits.push(strict.acquire(&request()).await.unwrap());
         }
-        assert!(strict.pass(&request()).await.is_err(), "seed {seed}: minted");
+        assert!(strict.acquire(&request()).await.is_err(), "seed {seed}: minted");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pass_granted_to_a_task_that_just_went_away_goes_to_the_next() {
     let gate = Gate::new(paced(1)).with(wait(10, 600));
-    let held = gate.pass(&request()).await.unwrap();
+    let held = gate.acquire(&request()).await.unwrap();
     let mut tasks = JoinSet::new();
     let first = tasks.spawn({
         let gate = gate.clone();
-        async move { drop(gate.pass(&request()).await) }
+        async move { drop(gate.acquire(&request()).await) }
     });
     tokio::task::yield_now().await;
     let asked = request();
-    let second = tokio::time::timeout(Duration::from_secs(10), gate.pass(&asked));
+    let second = tokio::time::timeout(Duration::from_secs(10), gate.acquire(&asked));
     let (second, ()) = tokio::join!(second, async {
         // The first is granted and ended in the same moment, whichever comes first.
         drop(held);
@@ -96,15 +96,15 @@ fn tasks_on_many_threads_leave_nothing_behind() {
             let (ends, is_sent) = (random.below(3), random.below(2) == 0);
             tasks.spawn(async move {
                 let asked = request();
-                let waiting = gate.pass(&asked);
-                let pass = if ends == 0 {
+                let waiting = gate.acquire(&asked);
+                let permit = if ends == 0 {
                     tokio::time::timeout(Duration::ZERO, waiting).await.ok()
                 } else {
                     Some(waiting.await)
                 };
                 tokio::task::yield_now().await;
-                if is_sent && let Some(Ok(pass)) = pass {
-                    answer_nothing(pass);
+                if is_sent && let Some(Ok(permit)) = permit {
+                    answer_nothing(permit);
                 }
             });
         }

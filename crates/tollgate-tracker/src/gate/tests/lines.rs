@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 
 use tokio::task::JoinSet;
-use tollgate::Nanos;
+use tollgate_time::Nanos;
 
 use super::{FIXED, answer_nothing, paced, request, wait};
 use crate::gate::Gate;
@@ -18,9 +18,9 @@ async fn ten_thousand_waiters_pass_in_the_order_in_which_they_came() {
     for number in 0..WAITERS {
         let (gate, passed) = (gate.clone(), Arc::clone(&passed));
         tasks.spawn(async move {
-            let pass = gate.pass(&request()).await.unwrap();
+            let permit = gate.acquire(&request()).await.unwrap();
             passed.lock().unwrap().push((number, gate.now().since(began)));
-            answer_nothing(pass);
+            answer_nothing(permit);
         });
     }
     tasks.join_all().await;
@@ -45,8 +45,8 @@ async fn at_a_reset_no_more_are_released_than_remain() {
     for _ in 0..500 {
         let (gate, server) = (gate.clone(), Arc::clone(&server));
         tasks.spawn(async move {
-            let mut pass = gate.pass(&request()).await.unwrap();
-            pass.sent();
+            let mut permit = gate.acquire(&request()).await.unwrap();
+            permit.sent();
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             let (left, reset) = {
                 let mut server = server.lock().unwrap();
@@ -68,7 +68,7 @@ async fn at_a_reset_no_more_are_released_than_remain() {
                 ("x-ratelimit-remaining", left.as_bytes()),
                 ("x-ratelimit-reset-after", reset.as_bytes()),
             ];
-            pass.track(Response { status: 200, fields, body: None });
+            permit.track(Response { status: 200, fields, body: None });
         });
     }
     let began = gate.now();
@@ -84,17 +84,17 @@ async fn a_line_of_one_bucket_holds_up_no_other() {
     let profile = Profile { route: |request, route| route.piece(request.path), ..FIXED };
     let gate = Gate::new(profile).with(wait(1_000, 3_600));
     let busy = Request::new("GET", "/busy");
-    super::answer(gate.pass(&busy).await.unwrap(), 200, 5, 0, "100.000");
+    super::answer(gate.acquire(&busy).await.unwrap(), 200, 5, 0, "100.000");
     let mut tasks = JoinSet::new();
     for _ in 0..100 {
         let gate = gate.clone();
-        tasks.spawn(async move { drop(gate.pass(&Request::new("GET", "/busy")).await) });
+        tasks.spawn(async move { drop(gate.acquire(&Request::new("GET", "/busy")).await) });
     }
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     assert_eq!(gate.snapshot().waiting, 100);
     let began = gate.now();
     for _ in 0..100 {
-        answer_nothing(gate.pass(&Request::new("GET", "/idle")).await.unwrap());
+        answer_nothing(gate.acquire(&Request::new("GET", "/idle")).await.unwrap());
     }
     assert_eq!(gate.now(), began);
 }

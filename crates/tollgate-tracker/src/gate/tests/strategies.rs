@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tollgate::Nanos;
+use tollgate_time::Nanos;
 
 use super::{FIXED, answer, answer_nothing, paced, request, spent, wait};
 use crate::gate::{Gate, Refused, Strategy};
@@ -18,50 +18,50 @@ fn limited(refused: Refused) -> Limited {
 async fn who_waits_gets_a_pass_exactly_when_the_budget_is_full_again() {
     let gate = spent("3.000").await;
     let began = gate.now();
-    let pass = gate.with(wait(10, 60)).pass(&request()).await.unwrap();
+    let permit = gate.with(wait(10, 60)).acquire(&request()).await.unwrap();
     let took = gate.now().since(began);
     // A millisecond is for the rounding of what the server said, one for that of timers.
     assert!(took >= Nanos::from_secs(3), "{took}");
     assert!(took <= Nanos::new(3_002_000_000), "{took}");
-    assert_eq!(pass.waited(), took);
+    assert_eq!(permit.waited(), took);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_error_says_when_and_at_that_moment_it_passes() {
     let gate = spent("3.000").await;
     let strict = gate.with(Strategy::Error);
-    let refused = limited(strict.pass(&request()).await.unwrap_err());
+    let refused = limited(strict.acquire(&request()).await.unwrap_err());
     assert_eq!(refused.reason, Reason::Spent);
     assert_eq!((refused.limit, refused.remaining), (Some(5), Some(0)));
     let wait = Duration::from(refused.retry_at.since(gate.now()));
     tokio::time::sleep(wait.saturating_sub(Duration::from_millis(2))).await;
-    assert!(strict.pass(&request()).await.is_err(), "it is too early");
+    assert!(strict.acquire(&request()).await.is_err(), "it is too early");
     tokio::time::sleep(Duration::from_millis(2)).await;
-    assert!(strict.pass(&request()).await.is_ok());
+    assert!(strict.acquire(&request()).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_beyond_the_deadline_is_refused_at_once_with_the_true_moment() {
     let gate = spent("30.000").await;
     let began = gate.now();
-    let refused = limited(gate.with(wait(10, 29)).pass(&request()).await.unwrap_err());
+    let refused = limited(gate.with(wait(10, 29)).acquire(&request()).await.unwrap_err());
     assert_eq!(gate.now(), began, "nobody waited");
     assert_eq!(refused.reason, Reason::Deadline);
     assert_eq!(refused.retry_in, Nanos::new(30_001_000_000));
     tokio::time::sleep(refused.retry_in.into()).await;
-    assert!(gate.with(Strategy::Error).pass(&request()).await.is_ok());
+    assert!(gate.with(Strategy::Error).acquire(&request()).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_refuses_at_once_and_says_when_it_would_be_the_turn() {
     let gate = spent("10.000").await.with(wait(3, 60));
     let asked = request();
-    let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(gate.pass(&asked))).collect();
+    let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(gate.acquire(&asked))).collect();
     for one in &mut waiting {
         assert!(futures_poll(one.as_mut()).is_none());
     }
     let began = gate.now();
-    let refused = limited(gate.pass(&asked).await.unwrap_err());
+    let refused = limited(gate.acquire(&asked).await.unwrap_err());
     assert_eq!(gate.now(), began, "nobody waited");
     assert_eq!(refused.reason, Reason::QueueFull);
     // The budget of five is enough for the three and for this one.
@@ -72,10 +72,10 @@ async fn a_full_queue_refuses_at_once_and_says_when_it_would_be_the_turn() {
 async fn who_has_waited_until_the_deadline_in_vain_is_told_so() {
     let gate = spent("2.000").await.with(wait(10, 5));
     let asked = request();
-    let mut waiting = Box::pin(gate.pass(&asked));
+    let mut waiting = Box::pin(gate.acquire(&asked));
     assert!(futures_poll(waiting.as_mut()).is_none());
     // Meanwhile somebody else is refused for a minute.
-    let other = gate.with(Strategy::SendAnyway).pass(&asked).await.unwrap();
+    let other = gate.with(Strategy::SendAnyway).acquire(&asked).await.unwrap();
     answer(other, 429, 5, 0, "60.000");
     let began = gate.now();
     let refused = limited(waiting.await.unwrap_err());
@@ -87,16 +87,36 @@ async fn who_has_waited_until_the_deadline_in_vain_is_told_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn all_whose_deadline_is_over_are_told_so_however_many() {
+    const MANY: usize = 1_000;
+    let gate = spent("2.000").await.with(wait(MANY, 1_000));
+    let asked = request();
+    let mut waiting: Vec<_> = (0..MANY).map(|_| Box::pin(gate.acquire(&asked))).collect();
+    for one in &mut waiting {
+        assert!(futures_poll(one.as_mut()).is_none());
+    }
+    let other = gate.with(Strategy::SendAnyway).acquire(&asked).await.unwrap();
+    answer(other, 429, 5, 0, "3000.000");
+    let began = gate.now();
+    for one in waiting {
+        assert_eq!(limited(one.await.unwrap_err()).reason, Reason::Deadline);
+    }
+    let took = gate.now().since(began);
+    assert!(took <= Nanos::new(1_000_002_000_000), "{took}");
+    assert_eq!(gate.snapshot().waiting, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_sends_anyway_never_waits_and_is_tracked() {
     let gate = spent("10.000").await;
     let began = gate.now();
     let anyway = gate.with(Strategy::SendAnyway);
     for _ in 0..100 {
-        let pass = anyway.pass(&request()).await.unwrap();
-        answer(pass, 200, 5, 0, "20.000");
+        let permit = anyway.acquire(&request()).await.unwrap();
+        answer(permit, 200, 5, 0, "20.000");
     }
     assert_eq!(gate.now(), began);
-    let refused = limited(gate.with(Strategy::Error).pass(&request()).await.unwrap_err());
+    let refused = limited(gate.with(Strategy::Error).acquire(&request()).await.unwrap_err());
     assert_eq!(refused.retry_in, Nanos::new(20_001_000_000), "what they were answered counts");
     assert_eq!(gate.snapshot().in_flight, 0);
 }
@@ -108,9 +128,9 @@ async fn callbacks_are_called_in_order_and_block_nobody() {
     let began = gate.now();
     for number in 0..95 {
         let (called, clock) = (Arc::clone(&called), gate.clone());
-        let callback = move |pass: Result<_, Refused>| {
+        let callback = move |permit: Result<_, Refused>| {
             called.lock().unwrap().push((number, clock.now().since(began)));
-            answer_nothing(pass.unwrap());
+            answer_nothing(permit.unwrap());
         };
         gate.call(&request(), callback).unwrap();
     }
@@ -128,9 +148,9 @@ async fn callbacks_are_called_in_order_and_block_nobody() {
 #[tokio::test(start_paused = true)]
 async fn a_callback_that_is_refused_may_hold_a_pass_of_the_same_gate() {
     let gate = Gate::new(FIXED).with(Strategy::Error);
-    let pass = gate.pass(&request()).await.unwrap();
-    assert!(gate.call(&request(), move |_| drop(pass)).is_err(), "the first finds out alone");
-    assert!(gate.pass(&request()).await.is_ok(), "it was given back");
+    let permit = gate.acquire(&request()).await.unwrap();
+    assert!(gate.call(&request(), move |_| drop(permit)).is_err(), "the first finds out alone");
+    assert!(gate.acquire(&request()).await.is_ok(), "it was given back");
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +175,7 @@ fn who_waits_when_the_runtime_ends_is_told_that_the_gate_is_closed() {
     let (first, second) = (runtime(), runtime());
     let gate = first.block_on(spent("60.000")).with(wait(10, 600));
     let asked = request();
-    let waiting = gate.pass(&asked);
+    let waiting = gate.acquire(&asked);
     let refused = second.block_on(async {
         let mut waiting = Box::pin(waiting);
         assert!(futures_poll(waiting.as_mut()).is_none());
@@ -163,7 +183,7 @@ fn who_waits_when_the_runtime_ends_is_told_that_the_gate_is_closed() {
         waiting.await.unwrap_err()
     });
     assert_eq!(refused, Refused::Closed);
-    assert_eq!(second.block_on(gate.pass(&asked)).unwrap_err(), Refused::Closed);
+    assert_eq!(second.block_on(gate.acquire(&asked)).unwrap_err(), Refused::Closed);
 }
 
 /// Polls once.

@@ -43,6 +43,7 @@ pub(crate) use waiting::End;
 pub(crate) use waiting::{Told, Waiter};
 
 use self::core::Entered;
+use self::time::Time;
 #[cfg(feature = "reqwest")]
 use crate::redirect::Redirects;
 #[cfg(feature = "sharing")]
@@ -97,9 +98,19 @@ impl Gate {
     /// A gate for an API, with its task on a runtime that has a timer.
     pub fn on(runtime: &Handle, profile: Profile) -> Self {
         let _entered = runtime.enter();
-        let core = Arc::new(Core::new(Tracker::new(profile)));
+        Self::driven(Core::new(Tracker::new(profile)), profile)
+    }
+
+    /// A gate whose clock begins at that moment and goes on as tokio's does, for tests: where tokio's
+    /// clock is paused, each run is the same as the last.
+    pub fn starting_at(profile: Profile, now: Moment) -> Self {
+        Self::driven(Core::at(Tracker::new(profile), Time::starting_at(now)), profile)
+    }
+
+    fn driven(core: Core, profile: Profile) -> Self {
+        let core = Arc::new(core);
         let mut tasks = JoinSet::new();
-        tasks.spawn_on(driver::drive(Arc::clone(&core)), runtime);
+        tasks.spawn(driver::drive(Arc::clone(&core)));
         Self::of(core, profile, tasks)
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use simulation::{Answer, Api, Call, Callers};
 use tollgate_testkit::random::Random;
-use tollgate_tracker::{Costs, Gate, Moment, Profile, Request, Response, Strategy};
+use tollgate_tracker::{Costs, Gate, Moment, Nanos, Profile, Request, Response, Strategy};
 
 mod simulation;
 
@@ -235,10 +235,14 @@ impl Seen {
     }
 }
 
-async fn half_an_hour(profile: Profile, mut api: Models, takes: Takes) -> Seen {
+async fn half_an_hour(profile: Profile, api: Models, takes: Takes) -> Seen {
+    half_an_hour_from(simulation::start(), profile, api, takes).await
+}
+
+async fn half_an_hour_from(start: Moment, profile: Profile, mut api: Models, takes: Takes) -> Seen {
     const MINUTES: u64 = 30;
     let strategy = Strategy::Wait { queue: 1_000, deadline: Duration::from_secs(100_000) };
-    let gate = Gate::new(profile).with(strategy);
+    let gate = Gate::starting_at(profile, start).with(strategy);
     let what = format!(
         "{}: {:?}, {} a minute {:?}, answers in {:?} ms, {takes:?}",
         profile.name, api.dialect, api.tokens.limit, api.tokens.fill, api.took
@@ -277,6 +281,16 @@ async fn costs_that_nobody_says_are_learnt() {
                 half_an_hour(profile, api, takes).await.assert(0, 0.85);
             }
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn windows_may_begin_at_any_part_of_a_second() {
+    for part in 0..20 {
+        let start = simulation::start().after(Nanos::new(part * 50_000_000));
+        let api = Models::new(Dialect::Anthropic, Fill::EachMinute, 90_000);
+        let takes = Takes::Always(1_000);
+        half_an_hour_from(start, Profile::generic(), api, takes).await.assert(0, 0.85);
     }
 }
 

@@ -132,7 +132,7 @@ fn thousandths(nanos: u64) -> String {
 /// How many requests were refused, and the share of what is permitted that was used.
 async fn run(profile: Profile, terms: Terms, secs: u64) -> (u64, f64) {
     let strategy = Strategy::Wait { queue: 1_000, deadline: Duration::from_hours(24) };
-    let gate = Gate::new(profile).with(strategy);
+    let gate = Gate::starting_at(profile, simulation::start()).with(strategy);
     let start = gate.now().as_nanos();
     let end = start + secs * SECOND;
     let (windows, refused_at) = (HashMap::new(), Vec::new());

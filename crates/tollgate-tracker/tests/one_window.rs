@@ -38,7 +38,7 @@ async fn one_window_is_used_without_refusals() {
     const MINUTES: u64 = 10;
     const PERMITTED: u64 = MINUTES * 6 * 100;
     let strategy = Strategy::Wait { queue: 1_000, deadline: Duration::from_mins(10) };
-    let gate = Gate::new(Profile::generic()).with(strategy);
+    let gate = Gate::starting_at(Profile::generic(), simulation::start()).with(strategy);
     let api = Window { limit: 100, secs: 10, began: 0, used: 0 };
     let callers = Callers::usual(Duration::from_mins(MINUTES));
     let (tally, _) = callers.run(&gate, api, |_| Call::get("/things")).await;

@@ -327,7 +327,7 @@ async fn one_gate_uses_what_each_of_many_hosts_permits() {
         [(40, vec![(100, 10), (5, 2)]), (90, vec![(100, 20), (300, 60), (20, 5), (60, 30)])]
     {
         let strategy = Strategy::Wait { queue: 1_000, deadline: Duration::from_mins(10) };
-        let gate = Gate::new(Profile::generic()).with(strategy);
+        let gate = Gate::starting_at(Profile::generic(), simulation::start()).with(strategy);
         let hosts = windows.len() as u64;
         let permitted: u64 = windows.iter().map(|(limit, secs)| limit * SECS / secs).sum();
         let api =

@@ -158,7 +158,7 @@ impl Api for Shared {
 
 fn gate(profile: Profile) -> Gate {
     let strategy = Strategy::Wait { queue: 1_000, deadline: Duration::from_secs(1_000_000) };
-    Gate::new(profile).with(strategy)
+    Gate::starting_at(profile, simulation::start()).with(strategy)
 }
 
 /// One request in `of` writes.

@@ -303,13 +303,13 @@ impl Api for Server {
 /// What two processes in a row send, of which the second knows what the first did, or not.
 async fn restart(path: &'static str, knows: bool) -> (u64, usize) {
     let strategy = Strategy::Wait { queue: 1_000, deadline: Duration::from_mins(10) };
-    let first = Gate::new(Profile::discord()).with(strategy);
+    let first = Gate::starting_at(Profile::discord(), simulation::start()).with(strategy);
     let next = move |_: &mut Random| Call::get(path);
     // All that there is, each of them once.
     let tasks = if path == PATHS[0] { 20 } else { 50 };
     let few = Callers { tasks, ..Callers::usual(Duration::from_millis(1)) };
     let (tally, mut server) = few.run(&first, Server::default(), next).await;
-    let second = Gate::new(Profile::discord()).with(strategy);
+    let second = Gate::starting_at(Profile::discord(), simulation::start()).with(strategy);
     if knows {
         second.load(&first.save()).expect("it is for the same profile");
     }

@@ -115,7 +115,7 @@ impl Api for Silent {
 
 fn patient(profile: Profile) -> Gate {
     let deadline = Duration::from_hours(24);
-    Gate::new(profile).with(Strategy::Wait { queue: 1_000, deadline })
+    Gate::starting_at(profile, simulation::start()).with(Strategy::Wait { queue: 1_000, deadline })
 }
 
 fn callers(tasks: usize, during: Duration, way: (u64, u64), seed: u64) -> Callers {

@@ -60,7 +60,8 @@ impl Api for SlowFirst {
 /// What came of all, and when requests arrived and were refused.
 async fn run(api: SlowFirst, tasks: usize, secs: u64) -> (Tally, Vec<Duration>, Vec<Duration>) {
     let deadline = Duration::from_hours(1);
-    let gate = Gate::new(Profile::generic()).with(Strategy::Wait { queue: 1_000, deadline });
+    let gate = Gate::starting_at(Profile::generic(), simulation::start())
+        .with(Strategy::Wait { queue: 1_000, deadline });
     let start = gate.now();
     let callers = Callers { tasks, ..Callers::usual(Duration::from_secs(secs)) };
     let (tally, api) = callers.run(&gate, api, |_| Call::get("/things")).await;

@@ -59,7 +59,8 @@ impl Api for Moody {
 
 async fn run(api: Moody, during: Duration, seed: u64) -> Moody {
     let deadline = Duration::from_hours(24);
-    let gate = Gate::new(Profile::generic()).with(Strategy::Wait { queue: 1_000, deadline });
+    let gate = Gate::starting_at(Profile::generic(), simulation::start())
+        .with(Strategy::Wait { queue: 1_000, deadline });
     let callers = Callers { seed, ..Callers::usual(during) };
     callers.run(&gate, api, |_| Call::get("/things")).await.1
 }

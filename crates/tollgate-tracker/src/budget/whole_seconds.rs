@@ -41,6 +41,9 @@ pub(super) struct WholeSeconds {
     at_least: u64,
     /// It lasts for that many, by when it was over.
     lasts: Option<u64>,
+    /// Windows were seen to begin without a request, as those of a calendar do: when the first
+    /// request of a window was counted says nothing of its end.
+    begins_alone: bool,
     rounding: Rounding,
     /// Whether the next trial is when the window was told to end, rather than a second before it
     /// would be over if that was rounded down.
@@ -93,6 +96,7 @@ impl WholeSeconds {
             begin: Begin::of(point, heard, dialect.clock.ahead()),
             at_least: 1,
             lasts: None,
+            begins_alone: false,
             rounding: expected,
             trials: 0,
             tries_told: dialect.rounding() != Rounding::Up,
@@ -111,7 +115,7 @@ impl WholeSeconds {
         if point.reset < self.reset && !is_same {
             return Which::Before;
         }
-        let begin = Begin::of(point, heard, dialect.clock.ahead());
+        let begin = Begin::of(point, heard, dialect.clock.ahead()).filter(|_| !self.begins_alone);
         if is_same {
             self.lasts_at(heard.sent, dialect);
             self.reset = self.reset.max(point.reset);
@@ -130,6 +134,10 @@ impl WholeSeconds {
         }
         if let Some(begin) = begin {
             self.at_least = self.at_least.max(begin.secs_min.saturating_sub(1));
+        }
+        if self.lasts.is_some_and(|lasts| lasts < self.at_least) {
+            // One window was shorter than another is: those were two ends of a calendar's window.
+            (self.begins_alone, self.begin, self.lasts) = (true, None, None);
         }
         let ahead = dialect.clock.ahead();
         let is_unknown = match self.rounding {
@@ -168,7 +176,8 @@ impl WholeSeconds {
             (Rounding::Exact, _) => self.after(secs).min(told),
             (_, lasts @ Some(_)) => self.after(lasts).min(told.after(ONE)),
         };
-        (from.min(by), by)
+        // However it is rounded, it is told at most a second too late.
+        (from, by.max(from))
     }
 
     /// When it is over that lasts for so many seconds.

@@ -37,6 +37,10 @@ pub(super) enum Entered {
 
 impl Core {
     pub(crate) fn new(tracker: Tracker) -> Self {
+        Self::at(tracker, Time::start())
+    }
+
+    pub(super) fn at(tracker: Tracker, time: Time) -> Self {
         Self {
             state: Mutex::new(State::new(tracker)),
             changed: Notify::new(),
@@ -44,7 +48,7 @@ impl Core {
             line_changed: Notify::new(),
             #[cfg(feature = "sharing")]
             share_kept: Semaphore::new(0),
-            time: Time::start(),
+            time,
         }
     }
 

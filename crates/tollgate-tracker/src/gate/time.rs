@@ -15,7 +15,12 @@ pub(super) struct Time {
 
 impl Time {
     pub(super) fn start() -> Self {
-        Self { began: Clock::start().now(), start: Instant::now() }
+        Self::starting_at(Clock::start().now())
+    }
+
+    /// It is that moment now.
+    pub(super) fn starting_at(began: Moment) -> Self {
+        Self { began, start: Instant::now() }
     }
 
     pub(super) fn now(&self) -> Moment {

@@ -11,6 +11,11 @@ use parking_lot::Mutex;
 use tollgate_testkit::random::Random;
 use tollgate_tracker::{Costs, Gate, Moment, Nanos, Origin, Request, Response};
 
+/// When a simulation begins: the same each time, so that what one run shows the next one shows again.
+pub(crate) fn start() -> Moment {
+    Moment::from_nanos(1_795_000_000_123_456_789)
+}
+
 /// One request, as the API sees it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Call {

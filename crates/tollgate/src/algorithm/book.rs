@@ -147,6 +147,19 @@ impl Book {
         }
     }
 
+    /// The rule that a cell is under, where it stands: a copy takes longer than what searches do with it.
+    /// One that came with its ask is put into `carried`.
+    #[inline]
+    fn rule_of<'a>(&'a self, cell: &BucketCell, carried: &'a mut Option<Rule>) -> Option<&'a Rule> {
+        match self.entries.get(cell.rule().0 as usize) {
+            Some(entry) => Some(&entry.rule),
+            None => {
+                *carried = self.carried.rule(cell.rule());
+                carried.as_ref()
+            }
+        }
+    }
+
     #[inline]
     pub(crate) fn edition(&self) -> u64 {
         self.edition
@@ -357,25 +370,21 @@ impl Algorithm for Gcra {
         Outcome { verdict: Verdict::Deny, remaining, retry_in: wait, reset_in: Nanos::ZERO }
     }
 
+    #[inline]
     fn idle_at(book: &Book, cell: &BucketCell) -> Moment {
-        let full_at = |rule| gcra::full_at(&rule, cell.over_at(&rule));
-        book.rule(cell.rule()).map_or(Moment::EPOCH, full_at)
+        let full_at = |rule: &_| gcra::full_at(rule, cell.over_at(rule));
+        book.rule_of(cell, &mut None).map_or(Moment::EPOCH, full_at)
     }
 
     fn is_idle(book: &Book, cell: &BucketCell, now: Moment) -> bool {
-        let is_full = |rule| gcra::is_full(&rule, cell.over_at(&rule), now);
-        book.rule(cell.rule()).is_none_or(is_full)
+        let is_full = |rule: &_| gcra::is_full(rule, cell.over_at(rule), now);
+        book.rule_of(cell, &mut None).is_none_or(is_full)
     }
 
     #[inline]
     fn standing(book: &Book, cell: &BucketCell, now: Moment) -> Option<Standing> {
-        let carried;
-        let rule = if let Some(entry) = book.entries.get(cell.rule().0 as usize) {
-            &entry.rule
-        } else {
-            carried = book.carried.rule(cell.rule())?;
-            &carried
-        };
+        let mut carried = None;
+        let rule = book.rule_of(cell, &mut carried)?;
         let rank = gcra::missing_part(rule, cell.over_at(rule), now)?;
         // If only empty ones were protected, who leaves one token could have a flood give all others back.
         Some(Standing { rank, is_protected: rank >= PROTECTED_PART || cell.flags() != 0 })

@@ -433,6 +433,7 @@ pub fn is_full(rule: &Rule, tat: Tat, now: Moment) -> bool {
 }
 
 /// The first moment at which the bucket is full.
+#[inline]
 pub fn full_at(rule: &Rule, tat: Tat) -> Moment {
     Moment::EPOCH.after(rule.nanos(tat.0))
 }

@@ -1,4 +1,4 @@
 //! The token-bucket server's lines. The property is beside the code that it is about.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tollgate_protocol::bucket::fuzz_one(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ratekeeper_protocol::bucket::fuzz_one(data));

@@ -1,4 +1,4 @@
 //! The requests of Redis clients. The property is beside the code that it is about.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tollgate_protocol::resp::fuzz_one(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ratekeeper_protocol::resp::fuzz_one(data));

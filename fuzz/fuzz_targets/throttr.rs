@@ -1,4 +1,4 @@
 //! Throttr's frames. The property is beside the code that it is about.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tollgate_protocol::throttr::fuzz_one(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ratekeeper_protocol::throttr::fuzz_one(data));

@@ -62,10 +62,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let folder = target()?.join("fuzz-api");
     let schemathesis = install(&folder)?;
     // The profile of the tests: optimised, and a number that overflows is found.
-    let build = ["build", "--quiet", "--profile", "test", "--locked", "--package", "tollgate-cli"];
+    let build =
+        ["build", "--quiet", "--profile", "test", "--locked", "--package", "ratekeeper-cli"];
     run_command(command("cargo", &build))?;
     write(&folder.join("schemathesis.toml"), CONFIG)?;
-    let program = target()?.join("debug/tollgate");
+    let program = target()?.join("debug/ratekeeper");
     for pass in &PASSES {
         eprintln!("asking as {}", pass.about);
         let server = Server::start(&program, &folder, pass.token.is_some())?;
@@ -114,8 +115,8 @@ impl Server {
             .arg(&limits)
             .arg("--state")
             .arg(&state)
-            .env_remove("TOLLGATE_TOKENS")
-            .envs(has_tokens.then_some(("TOLLGATE_TOKENS", TOKENS)))
+            .env_remove("RATEKEEPER_TOKENS")
+            .envs(has_tokens.then_some(("RATEKEEPER_TOKENS", TOKENS)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
         let name = spelled(&command);

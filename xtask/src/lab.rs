@@ -35,7 +35,7 @@ pub(crate) fn gate(args: &Args) -> Result<(), Error> {
     run("gate", args)
 }
 
-/// Builds `tollgate` as it is shipped, and has the programs that it is measured beside, if they can be
+/// Builds `ratekeeper` as it is shipped, and has the programs that it is measured beside, if they can be
 /// had: the rest is measured without them.
 fn prepare_all() -> Result<(), Error> {
     ensure_program("taskset", &["--version"], "util-linux")?;
@@ -50,5 +50,8 @@ fn prepare_all() -> Result<(), Error> {
             eprintln!("what needs {program} will not be measured: {error}");
         }
     }
-    run_command(command("cargo", &["build", "--release", "--locked", "--package", "tollgate-cli"]))
+    run_command(command(
+        "cargo",
+        &["build", "--release", "--locked", "--package", "ratekeeper-cli"],
+    ))
 }

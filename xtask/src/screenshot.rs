@@ -12,7 +12,7 @@ const DRAWN: &str = "tmp/page.png";
 const SHOWN: &str = "docs/page.png";
 
 pub(crate) fn run() -> Result<(), Error> {
-    let test = ["test", "--locked", "--package", "tollgate-server", "--test", "page", TEST];
+    let test = ["test", "--locked", "--package", "ratekeeper-server", "--test", "page", TEST];
     run_command(command("cargo", &test))?;
     let (drawn, shown) = (target()?.join(DRAWN), root().join(SHOWN));
     match fs::copy(&drawn, &shown) {

@@ -25,7 +25,8 @@ enum Action {
 use Action::{Cargo, Docs, Own};
 
 /// What the tracker has for tasks and clients, which nothing of ours needs but its tests.
-const TRACKER: &str = "tollgate-tracker/reqwest,tollgate-tracker/sharing,tollgate-tracker/tower";
+const TRACKER: &str =
+    "ratekeeper-tracker/reqwest,ratekeeper-tracker/sharing,ratekeeper-tracker/tower";
 
 /// The check: cheap steps first, so that a slip is reported early.
 #[rustfmt::skip]
@@ -36,16 +37,16 @@ const STEPS: [Step; 9] = [
         "clippy", "--workspace", "--features", TRACKER, "--all-targets", "--locked", "--", "-D", "warnings",
     ]) },
     Step { name: "clippy with features", action: Cargo(&[
-        "clippy", "-p", "tollgate", "--features", "shuttle,conformance", "--all-targets", "--locked",
+        "clippy", "-p", "ratekeeper", "--features", "shuttle,conformance", "--all-targets", "--locked",
         "--", "-D", "warnings",
     ]) },
     Step { name: "test", action: Cargo(&[
-        "test", "--workspace", "--exclude", "tollgate-tracker-guide", "--features", TRACKER, "--locked",
+        "test", "--workspace", "--exclude", "ratekeeper-tracker-guide", "--features", TRACKER, "--locked",
     ]) },
     // By itself: with the features of others its blocks would compile with less than the page lists.
-    Step { name: "guide", action: Cargo(&["test", "-p", "tollgate-tracker-guide", "--locked"]) },
+    Step { name: "guide", action: Cargo(&["test", "-p", "ratekeeper-tracker-guide", "--locked"]) },
     Step { name: "shuttle", action: Cargo(&[
-        "test", "-p", "tollgate", "--features", "shuttle", "--test", "shuttle", "--locked",
+        "test", "-p", "ratekeeper", "--features", "shuttle", "--test", "shuttle", "--locked",
     ]) },
     Step { name: "docs", action: Docs(&[
         "doc", "--workspace", "--features", TRACKER, "--no-deps", "--locked",

@@ -14,8 +14,8 @@ use std::path::Path;
 use std::process::Command;
 use std::{fs, thread};
 
-use tollgate::store::Secret;
-use tollgate::{Moment, Nanos};
+use ratekeeper::store::Secret;
+use ratekeeper::{Moment, Nanos};
 
 use crate::bench::Failure;
 use record::{Record, Row};

@@ -3,10 +3,10 @@
 
 use std::process::Command;
 
-use tollgate::limits::{Limits, Source};
-use tollgate::{Decision, Limiter, Moment};
-use tollgate_testkit::oracle::{Answer, Bucket};
-use tollgate_testkit::terms::Terms;
+use ratekeeper::limits::{Limits, Source};
+use ratekeeper::{Decision, Limiter, Moment};
+use ratekeeper_testkit::oracle::{Answer, Bucket};
+use ratekeeper_testkit::terms::Terms;
 
 use crate::bench::Failure;
 

@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::algorithm::gcra::Rule;
-use tollgate::limits::{Limits, Source};
-use tollgate::store::{MEMORY_MIN, Secret};
-use tollgate::{Decision, Limiter, Mistake, Moment, Nanos, Request};
-use tollgate_testkit::compare::{Observed, Subject, Summary, compare};
-use tollgate_testkit::oracle::{Answer, Mistake as OracleMistake};
-use tollgate_testkit::terms::Terms;
-use tollgate_testkit::traffic::Step;
-use tollgate_testkit::transaction::{Mode as OracleMode, Verdict};
+use ratekeeper::algorithm::gcra::Rule;
+use ratekeeper::limits::{Limits, Source};
+use ratekeeper::store::{MEMORY_MIN, Secret};
+use ratekeeper::{Decision, Limiter, Mistake, Moment, Nanos, Request};
+use ratekeeper_testkit::compare::{Observed, Subject, Summary, compare};
+use ratekeeper_testkit::oracle::{Answer, Mistake as OracleMistake};
+use ratekeeper_testkit::terms::Terms;
+use ratekeeper_testkit::traffic::Step;
+use ratekeeper_testkit::transaction::{Mode as OracleMode, Verdict};
 
 use crate::bench::Failure;
 
@@ -176,11 +176,11 @@ fn answer(decision: &Decision) -> Answer {
     }
 }
 
-fn mode(mode: OracleMode) -> tollgate::Mode {
+fn mode(mode: OracleMode) -> ratekeeper::Mode {
     match mode {
-        OracleMode::CheckAndSpend => tollgate::Mode::CheckAndSpend,
-        OracleMode::CheckOnly => tollgate::Mode::CheckOnly,
-        OracleMode::SpendOnly => tollgate::Mode::SpendOnly,
+        OracleMode::CheckAndSpend => ratekeeper::Mode::CheckAndSpend,
+        OracleMode::CheckOnly => ratekeeper::Mode::CheckOnly,
+        OracleMode::SpendOnly => ratekeeper::Mode::SpendOnly,
     }
 }
 

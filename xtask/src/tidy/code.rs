@@ -23,11 +23,11 @@ const RESTRICTED: [Restricted; 9] = [
         tokens: &["unsafe"],
         remedy: "write it safely; where a measurement pays for it, give it a module of its own and list that in tidy",
         allowed: &[
-            ("crates/tollgate/src/store/prefetch.rs", "a prefetch reads nothing and saves a cache miss per key"),
-            ("crates/tollgate/src/store/cipher.rs", "the processor's own AES: a decision takes a fifth less instructions"),
-            ("crates/tollgate/src/store/sync.rs", "a lock that wakes nobody: a tenth less time per decision"),
-            ("crates/tollgate/src/store/strip.rs", "shards in one mapping may have huge pages: a tenth less time per decision"),
-            ("crates/tollgate-testkit/src/allocations.rs", "an allocator that counts cannot be written otherwise"),
+            ("crates/ratekeeper/src/store/prefetch.rs", "a prefetch reads nothing and saves a cache miss per key"),
+            ("crates/ratekeeper/src/store/cipher.rs", "the processor's own AES: a decision takes a fifth less instructions"),
+            ("crates/ratekeeper/src/store/sync.rs", "a lock that wakes nobody: a tenth less time per decision"),
+            ("crates/ratekeeper/src/store/strip.rs", "shards in one mapping may have huge pages: a tenth less time per decision"),
+            ("crates/ratekeeper-testkit/src/allocations.rs", "an allocator that counts cannot be written otherwise"),
         ],
     },
     Restricted { tokens: &["Instant", ":", ":", "now"], remedy: NOW, allowed: CLOCK },
@@ -39,8 +39,8 @@ const RESTRICTED: [Restricted; 9] = [
         tokens: &["thread", ":", ":", "sleep"],
         remedy: "wait for the event itself, or use virtual time",
         allowed: &[
-            ("crates/tollgate-cli/src/bench/trial.rs", "the trial is defined by a sleep between requests"),
-            ("crates/tollgate/src/store/sync.rs", "a latch that is held for long wakes nobody"),
+            ("crates/ratekeeper-cli/src/bench/trial.rs", "the trial is defined by a sleep between requests"),
+            ("crates/ratekeeper/src/store/sync.rs", "a latch that is held for long wakes nobody"),
         ],
     },
     Restricted {
@@ -60,9 +60,9 @@ const SETTING: &str =
     "take the setting as an argument; only the command line reads the environment";
 
 const CLOCK: &[(&str, &str)] = &[
-    ("crates/tollgate-time/src/lib.rs", "`Clock`, the one place that reads a clock"),
+    ("crates/ratekeeper-time/src/lib.rs", "`Clock`, the one place that reads a clock"),
     (
-        "crates/tollgate-tracker/src/gate/time.rs",
+        "crates/ratekeeper-tracker/src/gate/time.rs",
         "tokio's clock, which its timers run on and tests pause",
     ),
     ("xtask/", "durations shown to people, and benchmarks"),

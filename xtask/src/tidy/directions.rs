@@ -5,37 +5,40 @@ use super::metadata::{Dependency, Metadata, Package};
 use super::tree::Tree;
 
 /// What a crate's tests may use besides what the crate may use.
-const FOR_TESTS: &str = "tollgate-testkit";
+const FOR_TESTS: &str = "ratekeeper-testkit";
 
 /// What the tests of single crates may use as well: the tracker's obey what the engine says.
-const FOR_TESTS_OF: [(&str, &str); 1] = [("tollgate-tracker", "tollgate")];
+const FOR_TESTS_OF: [(&str, &str); 1] = [("ratekeeper-tracker", "ratekeeper")];
 
 /// The crates that may use everything: they are never shipped.
 const UNBOUND: [&str; 2] = ["xtask", "lab"];
 
 /// Each crate, and those below it.
 const BELOW: [(&str, &[&str]); 10] = [
-    ("tollgate-time", &[]),
-    ("tollgate", &["tollgate-time"]),
+    ("ratekeeper-time", &[]),
+    ("ratekeeper", &["ratekeeper-time"]),
     // The oracle shares no code with what it judges.
-    ("tollgate-oracle", &[]),
-    ("tollgate-protocol", &["tollgate"]),
-    ("tollgate-redis", &["tollgate"]),
-    ("tollgate-tracker", &["tollgate-time"]),
-    ("tollgate-tracker-guide", &["tollgate-tracker"]),
-    ("tollgate-server", &["tollgate", "tollgate-protocol", "tollgate-redis", "tollgate-tracker"]),
+    ("ratekeeper-oracle", &[]),
+    ("ratekeeper-protocol", &["ratekeeper"]),
+    ("ratekeeper-redis", &["ratekeeper"]),
+    ("ratekeeper-tracker", &["ratekeeper-time"]),
+    ("ratekeeper-tracker-guide", &["ratekeeper-tracker"]),
     (
-        "tollgate-cli",
+        "ratekeeper-server",
+        &["ratekeeper", "ratekeeper-protocol", "ratekeeper-redis", "ratekeeper-tracker"],
+    ),
+    (
+        "ratekeeper-cli",
         &[
-            "tollgate",
-            "tollgate-oracle",
-            "tollgate-protocol",
-            "tollgate-redis",
-            "tollgate-tracker",
-            "tollgate-server",
+            "ratekeeper",
+            "ratekeeper-oracle",
+            "ratekeeper-protocol",
+            "ratekeeper-redis",
+            "ratekeeper-tracker",
+            "ratekeeper-server",
         ],
     ),
-    (FOR_TESTS, &["tollgate-oracle"]),
+    (FOR_TESTS, &["ratekeeper-oracle"]),
 ];
 
 /// Dependencies between our crates that do not point down.

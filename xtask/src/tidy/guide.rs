@@ -10,7 +10,7 @@ use super::Violation;
 use super::tree::Tree;
 
 const PAGE: &str = "docs/tracker.md";
-const MANIFEST: &str = "crates/tollgate-tracker/guide/Cargo.toml";
+const MANIFEST: &str = "crates/ratekeeper-tracker/guide/Cargo.toml";
 const WORKSPACE: &str = "Cargo.toml";
 const LIST_BEGINS: &str = "```toml\n[dependencies]\n";
 const LIST_ENDS: &str = "\n```";

@@ -107,7 +107,7 @@ fn crate_folders(tree: &Tree) -> BTreeSet<&str> {
     inside.filter_map(|path| path.split_once('/')).map(|(folder, _)| folder).collect()
 }
 
-/// Whether `name` is in `text` on its own: `tollgate-redis` does not mention `tollgate`.
+/// Whether `name` is in `text` on its own: `ratekeeper-redis` does not mention `ratekeeper`.
 fn mentions(text: &str, name: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
     words.any(|word| word == name)

@@ -11,9 +11,9 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate::Clock;
-use tollgate_server::Server;
-use tollgate_server::settings::Settings;
+use ratekeeper::Clock;
+use ratekeeper_server::Server;
+use ratekeeper_server::settings::Settings;
 
 use super::Failure;
 

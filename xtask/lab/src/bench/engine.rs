@@ -2,9 +2,9 @@
 //!
 //! In every round each contender decides on the same ids, one contender after the other. Only the
 //! second half is timed: the first brings the contender's own table back into the cache, as it would
-//! be in a program that uses only one of them. The table shows medians over the rounds. Tollgate is
+//! be in a program that uses only one of them. The table shows medians over the rounds. Ratekeeper is
 //! told the time; governor reads a clock inside: quanta's as it comes, or the system's, which is also
-//! what [`tollgate::Clock`] reads.
+//! what [`ratekeeper::Clock`] reads.
 //!
 //! Ids are written, some thousands at a time, to where others were before: who asks has just been
 //! told whom about. Lists of all ids, made anew in every round, took longer to read than a decision
@@ -19,10 +19,10 @@ use governor::clock::{Clock as GovernorClock, MonotonicClock, QuantaClock};
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};
-use tollgate::limiter::Batch;
-use tollgate::limits::{Limits, Source};
-use tollgate::{Clock, Limiter, Request};
-use tollgate_testkit::random::Random;
+use ratekeeper::limiter::Batch;
+use ratekeeper::limits::{Limits, Source};
+use ratekeeper::{Clock, Limiter, Request};
+use ratekeeper_testkit::random::Random;
 
 use super::Failure;
 
@@ -63,7 +63,7 @@ type Governor<C> = RateLimiter<
 >;
 
 struct Contenders {
-    tollgate: Limiter,
+    ratekeeper: Limiter,
     clock: Clock,
     quanta: Governor<QuantaClock>,
     system: Governor<MonotonicClock>,
@@ -128,12 +128,12 @@ impl Contenders {
     fn new(keys: u64) -> Result<Self, Failure> {
         let text = format!("{NAME}: {{burst: {BURST}, count: {BURST}, period: {PERIOD_SECS}s}}");
         let limits = Limits::parse(&Source { name: "limits.yaml", text: &text }, None)?;
-        let tollgate = Limiter::with_memory(limits, MEMORY)?;
+        let ratekeeper = Limiter::with_memory(limits, MEMORY)?;
         let per_token = Duration::from_secs(PERIOD_SECS) / BURST;
         let quota = Quota::with_period(per_token).ok_or("the period is not zero")?;
         let quota = quota.allow_burst(NonZeroU32::new(BURST).ok_or("the burst is not zero")?);
         let all = Self {
-            tollgate,
+            ratekeeper,
             clock: Clock::start(),
             quanta: RateLimiter::dashmap_with_clock(quota, QuantaClock::default()),
             system: RateLimiter::dashmap_with_clock(quota, MonotonicClock),
@@ -143,7 +143,7 @@ impl Contenders {
             let id = id(key);
             all.quanta.check_key(&id).map_err(|_| "denied")?;
             all.system.check_key(&id).map_err(|_| "denied")?;
-            let _ = all.tollgate.spend(NAME, &id, 1, all.clock.now())?;
+            let _ = all.ratekeeper.spend(NAME, &id, 1, all.clock.now())?;
         }
         Ok(all)
     }
@@ -185,18 +185,18 @@ fn measure(
 }
 
 fn round(contenders: &Contenders, asker: &mut Asker<'_>, seed: u64) -> Times {
-    let Contenders { tollgate, clock, quanta, system } = contenders;
+    let Contenders { ratekeeper, clock, quanta, system } = contenders;
     let now = clock.now();
     Times {
         system: asker.time(seed, |ids| count_governor(system, ids)),
         one: asker.time(seed, |ids| {
-            let spend = |id: &&String| tollgate.spend(NAME, id, 1, now).is_ok_and(|d| d.allowed);
+            let spend = |id: &&String| ratekeeper.spend(NAME, id, 1, now).is_ok_and(|d| d.allowed);
             ids.iter().filter(spend).count()
         }),
-        batch: asker.time(seed, |ids| count_batches(tollgate, clock, ids)),
+        batch: asker.time(seed, |ids| count_batches(ratekeeper, clock, ids)),
         one_with_clock: asker.time(seed, |ids| {
             let spend = |id: &&String| {
-                tollgate.spend(NAME, id, 1, clock.now()).is_ok_and(|decision| decision.allowed)
+                ratekeeper.spend(NAME, id, 1, clock.now()).is_ok_and(|decision| decision.allowed)
             };
             ids.iter().filter(spend).count()
         }),
@@ -208,14 +208,14 @@ fn count_governor<C: GovernorClock>(governor: &Governor<C>, ids: &[String]) -> u
     ids.iter().filter(|id| governor.check_key(id).is_ok()).count()
 }
 
-fn count_batches(tollgate: &Limiter, clock: &Clock, ids: &[String]) -> usize {
+fn count_batches(ratekeeper: &Limiter, clock: &Clock, ids: &[String]) -> usize {
     let mut batch = Batch::default();
     let mut asks = Vec::with_capacity(BATCH);
     let mut allowed = 0;
     for ids in ids.chunks(BATCH) {
         asks.clear();
         asks.extend(ids.iter().map(|id| Request::new(NAME, id, 1)));
-        let answers = tollgate.batch(&mut batch, &asks, clock.now());
+        let answers = ratekeeper.batch(&mut batch, &asks, clock.now());
         allowed += answers.iter().filter(|answer| answer.is_ok_and(|it| it.allowed)).count();
     }
     allowed

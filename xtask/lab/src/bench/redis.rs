@@ -11,11 +11,11 @@ mod server;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ratekeeper::limiter::Batch;
+use ratekeeper::limits::{Limits, Source};
+use ratekeeper::{Clock, Limiter};
+use ratekeeper_redis::{Health, Tls};
 use redis::Script;
-use tollgate::limiter::Batch;
-use tollgate::limits::{Limits, Source};
-use tollgate::{Clock, Limiter};
-use tollgate_redis::{Health, Tls};
 
 use self::load::{Load, Plain, Shape, Shared};
 use self::server::Server;
@@ -37,11 +37,11 @@ Denied: {burst: 1, count: 1, period: 1h}
 /// `Exact` as the bare script has it: microseconds.
 const BARE: &str = include_str!("redis/bare.lua");
 const BARE_ARGS: &[&str] = &["3600000", "36000000000", "1"];
-/// And as Tollgate's script has it, for one spend per call: price, rule, depth, since.
+/// And as Ratekeeper's script has it, for one spend per call: price, rule, depth, since.
 const OURS: &str = concat!(
-    include_str!("../../../../crates/tollgate-redis/src/scripts/gcra.lua"),
-    include_str!("../../../../crates/tollgate-redis/src/scripts/bucket.lua"),
-    include_str!("../../../../crates/tollgate-redis/src/scripts/general.lua"),
+    include_str!("../../../../crates/ratekeeper-redis/src/scripts/gcra.lua"),
+    include_str!("../../../../crates/ratekeeper-redis/src/scripts/bucket.lua"),
+    include_str!("../../../../crates/ratekeeper-redis/src/scripts/general.lua"),
 );
 const OURS_ARGS: &[&str] = &["3600000", "3600000/1 10000", "36000000000", "1700000000000000"];
 
@@ -99,19 +99,19 @@ impl Args {
 }
 
 /// A limiter that shares its buckets over Redis.
-struct Tollgate {
+struct Ratekeeper {
     limiter: Arc<Limiter>,
     clock: Arc<Clock>,
-    store: tollgate_redis::Shared,
+    store: ratekeeper_redis::Shared,
     ids: Arc<[String]>,
 }
 
-impl Tollgate {
+impl Ratekeeper {
     fn open(server: &Server, buckets: usize, within: Duration) -> Result<Self, Failure> {
         let limits = Limits::parse(&Source { name: "limits.yaml", text: LIMITS }, None)?;
         let limiter = Arc::new(Limiter::with_memory(limits, MEMORY)?);
         let clock = Arc::new(Clock::start());
-        let store = tollgate_redis::Shared::new(server.url().parse()?, Tls::default(), within)?;
+        let store = ratekeeper_redis::Shared::new(server.url().parse()?, Tls::default(), within)?;
         limiter.share(store.buckets(), clock.now())?;
         Ok(Self { limiter, clock, store, ids: ids(buckets) })
     }
@@ -145,7 +145,7 @@ struct Round {
 
 /// Prints speeds, and tells which are below what they must be.
 async fn compare(args: &Args, server: &Server) -> Result<Vec<String>, Failure> {
-    let tollgate = Tollgate::open(server, args.buckets, UNHURRIED)?;
+    let ratekeeper = Ratekeeper::open(server, args.buckets, UNHURRIED)?;
     let bare = plain(server, args.buckets, "bareloop", BARE, BARE_ARGS).await?;
     let ours = plain(server, args.buckets, "ourloops", OURS, OURS_ARGS).await?;
     let shape = args.shape();
@@ -154,15 +154,15 @@ async fn compare(args: &Args, server: &Server) -> Result<Vec<String>, Failure> {
     for number in 0..=args.rounds {
         let round = Round {
             bare: load::run(shape, args.buckets, || bare.clone()).await?,
-            exact: load::run(shape, args.buckets, || tollgate.worker("Exact")).await?,
+            exact: load::run(shape, args.buckets, || ratekeeper.worker("Exact")).await?,
             ours: load::run(shape, args.buckets, || ours.clone()).await?,
-            leased: load::run(shape, args.hot, || tollgate.worker("Leased")).await?,
+            leased: load::run(shape, args.hot, || ratekeeper.worker("Leased")).await?,
         };
         if number > 0 {
             rounds.push(round);
         }
     }
-    let health = tollgate.health();
+    let health = ratekeeper.health();
     let failed: u64 = health.failures.iter().map(|(_, count)| count).sum();
     if failed > 0 {
         return Err(format!("Redis did not answer {failed} asks: {:?}", health.failures).into());
@@ -181,7 +181,7 @@ async fn plain(
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
     let hash = Script::new(text).load_async(&mut connection).await?;
-    // As long as Tollgate's own, so that the difference is the script's and not theirs.
+    // As long as Ratekeeper's own, so that the difference is the script's and not theirs.
     let keys = (0..keys).map(|number| format!("{prefix}:{{Exact:client-{number}}}")).collect();
     Ok(Plain { connection, hash: hash.into(), keys, args })
 }
@@ -200,11 +200,11 @@ fn report(rounds: &[Round], health: &Health) -> Vec<String> {
         ratio
     };
     row("EVALSHA, a bare script", |round| &round.bare);
-    row("EVALSHA, Tollgate's script", |round| &round.ours);
-    let exact = row("Tollgate, exact", |round| &round.exact);
-    let leased = row("Tollgate, lease: 50ms", |round| &round.leased);
+    row("EVALSHA, Ratekeeper's script", |round| &round.ours);
+    let exact = row("Ratekeeper, exact", |round| &round.exact);
+    let leased = row("Ratekeeper, lease: 50ms", |round| &round.leased);
     println!(
-        "\nof all of Tollgate's, {} were decided by Redis in {} round trips, {} by leases\n",
+        "\nof all of Ratekeeper's, {} were decided by Redis in {} round trips, {} by leases\n",
         health.decided, health.trips, health.leased
     );
     let mut misses = Vec::new();
@@ -226,8 +226,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 async fn memory(args: &Args, server: &Server) -> Result<(), Failure> {
     server.command(&["FLUSHALL"])?;
     let before = server.number("used_memory")?;
-    let tollgate = Tollgate::open(server, args.buckets, UNHURRIED)?;
-    load::run(args.shape(), args.buckets, || tollgate.worker("Exact")).await?;
+    let ratekeeper = Ratekeeper::open(server, args.buckets, UNHURRIED)?;
+    load::run(args.shape(), args.buckets, || ratekeeper.worker("Exact")).await?;
     let taken = server.number("used_memory")?.saturating_sub(before);
     let keys: u64 = redis::from_redis_value(server.command(&["DBSIZE"])?)?;
     let key: String = redis::from_redis_value(server.command(&["RANDOMKEY"])?)?;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate::limits::{Limits, Source};
-use tollgate::store::saved::{Reader, Writer};
-use tollgate::{Limiter, Moment};
+use ratekeeper::limits::{Limits, Source};
+use ratekeeper::store::saved::{Reader, Writer};
+use ratekeeper::{Limiter, Moment};
 
 use super::Failure;
 

@@ -4,7 +4,7 @@
 //! one after the other; medians over the rounds are shown, also of the ratios, each of one round.
 //! A check by governor is what a caller would make for the same request: it looks up the same path
 //! as a key. The tracker is told the
-//! time; governor reads a clock inside, the system's, as [`tollgate::Clock`] does. What a check
+//! time; governor reads a clock inside, the system's, as [`ratekeeper::Clock`] does. What a check
 //! takes with the clock that governor has by itself, which reads a counter of the processor, is
 //! shown beside it.
 
@@ -13,11 +13,11 @@ use std::time::Instant;
 
 use governor::clock::MonotonicClock;
 use governor::{Quota, RateLimiter};
-use tollgate::{Clock, Moment};
-use tollgate_testkit::random::Random;
-use tollgate_tracker::headers::{self, Said};
-use tollgate_tracker::profile::Paces;
-use tollgate_tracker::{Profile, Request, Response, Tracker, Verdict};
+use ratekeeper::{Clock, Moment};
+use ratekeeper_testkit::random::Random;
+use ratekeeper_tracker::headers::{self, Said};
+use ratekeeper_tracker::profile::Paces;
+use ratekeeper_tracker::{Profile, Request, Response, Tracker, Verdict};
 
 use super::Failure;
 

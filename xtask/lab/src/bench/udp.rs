@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate::algorithm::average::{Average, Outcome, Rule};
-use tollgate::limits::{Limits, Source};
-use tollgate::store::Question;
-use tollgate::{Keyed, Limiter, Moment, Nanos};
-use tollgate_protocol::udp::{Door, Rules};
-use tollgate_protocol::{Counts, DatagramDoor as _, Replies};
-use tollgate_testkit::random::Random;
+use ratekeeper::algorithm::average::{Average, Outcome, Rule};
+use ratekeeper::limits::{Limits, Source};
+use ratekeeper::store::Question;
+use ratekeeper::{Keyed, Limiter, Moment, Nanos};
+use ratekeeper_protocol::udp::{Door, Rules};
+use ratekeeper_protocol::{Counts, DatagramDoor as _, Replies};
+use ratekeeper_testkit::random::Random;
 
 use super::Failure;
 

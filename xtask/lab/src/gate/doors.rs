@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tollgate::Keyed;
-use tollgate::limiter::MEMORY_DEFAULT;
-use tollgate::limits::Limits;
-use tollgate_protocol::{
+use ratekeeper::Keyed;
+use ratekeeper::limiter::MEMORY_DEFAULT;
+use ratekeeper::limits::Limits;
+use ratekeeper_protocol::{
     Counts, DatagramDoor as _, Flow, Replies, StreamDoor, bucket, resp, throttr, udp,
 };
 

@@ -1,8 +1,8 @@
 //! Decisions in process, and requests that a tracker is asked about.
 
-use tollgate::limiter::{Batch, MEMORY_DEFAULT};
-use tollgate::limits::{Limit, Limits};
-use tollgate::{Limiter, Nanos, Request};
+use ratekeeper::limiter::{Batch, MEMORY_DEFAULT};
+use ratekeeper::limits::{Limit, Limits};
+use ratekeeper::{Limiter, Nanos, Request};
 
 use super::{KEYS, SECRET, START, Subject, WIDE, expect_all, ids, moment};
 use crate::bench::Failure;

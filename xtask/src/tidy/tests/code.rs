@@ -17,16 +17,16 @@ fn restricted_code_is_refused_where_it_is_not_listed() {
     ];
     for code in refused {
         let text = format!("fn first() {{\n{code}\n}}\n");
-        assert_eq!(lines(&check("crates/tollgate/src/limiter.rs", &text)), [2], "{code}");
+        assert_eq!(lines(&check("crates/ratekeeper/src/limiter.rs", &text)), [2], "{code}");
     }
 }
 
 #[test]
 fn listed_files_and_folders_may_use_what_they_are_listed_for() {
-    assert_eq!(check("crates/tollgate/src/store/prefetch.rs", "unsafe { a() }"), []);
-    assert_eq!(check("crates/tollgate-time/src/lib.rs", "Instant::now();"), []);
+    assert_eq!(check("crates/ratekeeper/src/store/prefetch.rs", "unsafe { a() }"), []);
+    assert_eq!(check("crates/ratekeeper-time/src/lib.rs", "Instant::now();"), []);
     assert_eq!(check("xtask/src/bench.rs", "Instant::now();"), []);
-    assert_eq!(lines(&check("crates/tollgate-time/src/lib.rs", "unsafe { a() }")), [1]);
+    assert_eq!(lines(&check("crates/ratekeeper-time/src/lib.rs", "unsafe { a() }")), [1]);
     assert_eq!(lines(&check("crates/xtask/src/a.rs", "Instant::now();")), [1]);
 }
 

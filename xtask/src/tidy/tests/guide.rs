@@ -5,7 +5,7 @@ const ROOT: &str = "[workspace.dependencies]\nclient = { version = \"0.13\", def
 const MANIFEST: &str = "[dependencies]\nclient.workspace = true\nours = { workspace = true, features = [\"a\", \"b\"] }";
 
 fn count(page: &str) -> usize {
-    let manifest = "crates/tollgate-tracker/guide/Cargo.toml";
+    let manifest = "crates/ratekeeper-tracker/guide/Cargo.toml";
     let files = [("docs/tracker.md", page), ("Cargo.toml", ROOT), (manifest, MANIFEST)];
     check(&Tree::of(&files)).len()
 }

@@ -29,12 +29,13 @@ fn commands_that_exist_pass_and_others_are_refused() {
 
 #[test]
 fn every_crate_is_on_the_map() {
-    let manifests = [("crates/tollgate/Cargo.toml", ""), ("crates/tollgate-cli/Cargo.toml", "")];
+    let manifests =
+        [("crates/ratekeeper/Cargo.toml", ""), ("crates/ratekeeper-cli/Cargo.toml", "")];
     let with_map = |map| Tree::of(&[manifests[0], manifests[1], ("ARCHITECTURE.md", map)]);
-    assert_eq!(crates_are_mentioned(&with_map("`tollgate` and tollgate-cli/\n")), []);
-    let found = crates_are_mentioned(&with_map("`tollgate-cli` only\n"));
+    assert_eq!(crates_are_mentioned(&with_map("`ratekeeper` and ratekeeper-cli/\n")), []);
+    let found = crates_are_mentioned(&with_map("`ratekeeper-cli` only\n"));
     assert_eq!(found.len(), 1);
-    assert!(found[0].what.contains("`crates/tollgate`"));
+    assert!(found[0].what.contains("`crates/ratekeeper`"));
 }
 
 #[test]

@@ -66,9 +66,10 @@ fn a_crate_without_a_licence_is_refused_where_the_lock_file_names_it() {
 
 #[test]
 fn a_banned_crate_is_refused_with_the_reason() {
-    let found = check(&[own("tollgate", &[dependency("loom", "^1")]), foreign("loom", "MIT", &[])]);
+    let found =
+        check(&[own("ratekeeper", &[dependency("loom", "^1")]), foreign("loom", "MIT", &[])]);
     assert_eq!(found.len(), 1);
-    assert!(found[0].what.ends_with("tollgate uses it: we have another"), "{found:?}");
+    assert!(found[0].what.ends_with("ratekeeper uses it: we have another"), "{found:?}");
 }
 
 #[test]
@@ -76,8 +77,8 @@ fn a_banned_crate_passes_through_its_wrapper_only() {
     let quanta = foreign("quanta", "MIT", &[]);
     let governor = foreign("governor", "MIT", &[dependency("quanta", "^1")]);
     assert_eq!(check(&[quanta.clone(), governor.clone()]), []);
-    let tollgate = own("tollgate", &[dependency("quanta", "^1")]);
-    assert_eq!(check(&[quanta, governor, tollgate]).len(), 1);
+    let ratekeeper = own("ratekeeper", &[dependency("quanta", "^1")]);
+    assert_eq!(check(&[quanta, governor, ratekeeper]).len(), 1);
 }
 
 #[test]
@@ -89,10 +90,10 @@ fn only_listed_registries_pass() {
 
 #[test]
 fn a_version_that_says_nothing_is_refused_except_between_our_crates() {
-    let tollgate = own("tollgate", &[]);
-    let cli = own("tollgate-cli", &[path_dependency("tollgate", None)]);
-    assert_eq!(check(&[tollgate, cli]), []);
-    assert_eq!(check(&[own("tollgate", &[dependency("a", "*")])]).len(), 1);
+    let ratekeeper = own("ratekeeper", &[]);
+    let cli = own("ratekeeper-cli", &[path_dependency("ratekeeper", None)]);
+    assert_eq!(check(&[ratekeeper, cli]), []);
+    assert_eq!(check(&[own("ratekeeper", &[dependency("a", "*")])]).len(), 1);
 }
 
 #[test]

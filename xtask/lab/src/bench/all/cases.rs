@@ -8,8 +8,8 @@ use super::servers::{BURST, COUNT, HOT_LIMIT, Kind, LIMIT, PERIOD_SECS, QUOTA};
 use Bound::{Any, AtLeast, AtMost};
 use Metric::{Cpu, P50, PerCpu, Rate};
 
-/// The script that `tollgate bench resp --command evalsha` uses too.
-const SCRIPT: &str = include_str!("../../../../../crates/tollgate-cli/src/bench/load/script.lua");
+/// The script that `ratekeeper bench resp --command evalsha` uses too.
+const SCRIPT: &str = include_str!("../../../../../crates/ratekeeper-cli/src/bench/load/script.lua");
 
 /// The names of the doors, as `--only` takes them.
 pub(super) const DOORS: [&str; 5] = ["udp", "bucket", "throttr", "resp", "http"];
@@ -30,7 +30,7 @@ pub(super) struct Contender {
 }
 
 pub(super) enum Load {
-    /// By `tollgate bench`, with these words behind the door.
+    /// By `ratekeeper bench`, with these words behind the door.
     Bench { door: &'static str, keys: u64, words: Vec<String> },
     /// By `redis-benchmark`, over 50 connections.
     Redis { depth: u32, keys: u64, command: Command },
@@ -99,15 +99,15 @@ fn udp(keys: Keys) -> Group {
         door: "udp",
         load: "4 sockets, 64 in flight on each".into(),
         contenders: vec![
-            ask("udp", Kind::Tollgate, keys.usual, &shape).named("tollgate"),
+            ask("udp", Kind::Ratekeeper, keys.usual, &shape).named("ratekeeper"),
             echo(Kind::EchoUdp, &shape).named("bare recvmmsg/sendmmsg"),
             redis(keys.usual, &shape).named("redis EVALSHA GCRA"),
             throttlecrab(keys.usual, &shape).named("throttlecrab"),
         ],
         comparisons: vec![
-            compare("tollgate", "bare recvmmsg/sendmmsg", Rate, AtLeast(0.9)),
-            compare("tollgate", "redis EVALSHA GCRA", Rate, Any),
-            compare("tollgate", "throttlecrab", Rate, Any),
+            compare("ratekeeper", "bare recvmmsg/sendmmsg", Rate, AtLeast(0.9)),
+            compare("ratekeeper", "redis EVALSHA GCRA", Rate, Any),
+            compare("ratekeeper", "throttlecrab", Rate, Any),
         ],
     }
 }
@@ -117,10 +117,10 @@ fn segments(keys: Keys) -> Group {
         door: "udp",
         load: "the same, sent as segments (GSO)".into(),
         contenders: vec![
-            ask("udp", Kind::Tollgate, keys.usual, &SEGMENTS).named("tollgate"),
+            ask("udp", Kind::Ratekeeper, keys.usual, &SEGMENTS).named("ratekeeper"),
             echo(Kind::EchoSegments, &SEGMENTS).named("bare GRO/GSO"),
         ],
-        comparisons: vec![compare("tollgate", "bare GRO/GSO", Rate, AtLeast(0.5))],
+        comparisons: vec![compare("ratekeeper", "bare GRO/GSO", Rate, AtLeast(0.5))],
     }
 }
 
@@ -131,16 +131,16 @@ fn latency(door: &'static str, keys: Keys) -> Group {
         door,
         load: "1 connection, 1 in flight".into(),
         contenders: vec![
-            ask(door, Kind::Tollgate, keys.usual, &shape).named("tollgate"),
+            ask(door, Kind::Ratekeeper, keys.usual, &shape).named("ratekeeper"),
             echo(bare(door), &shape).named("bare echo"),
-            ask(door, Kind::Polling, keys.usual, &shape).named("tollgate --poll 50us"),
+            ask(door, Kind::Polling, keys.usual, &shape).named("ratekeeper --poll 50us"),
             echo(polling(door), &shape).named("bare polling echo"),
         ],
         comparisons: vec![
-            compare("tollgate", "bare echo", P50, AtMost(1.3)),
-            compare("tollgate --poll 50us", "tollgate", Rate, AtLeast(5.0)),
-            compare("tollgate --poll 50us", "bare polling echo", Rate, Any),
-            compare("bare polling echo", "tollgate", Rate, Any),
+            compare("ratekeeper", "bare echo", P50, AtMost(1.3)),
+            compare("ratekeeper --poll 50us", "ratekeeper", Rate, AtLeast(5.0)),
+            compare("ratekeeper --poll 50us", "bare polling echo", Rate, Any),
+            compare("bare polling echo", "ratekeeper", Rate, Any),
         ],
     }
 }
@@ -151,10 +151,10 @@ fn shallow(door: &'static str, keys: Keys) -> Group {
         door,
         load: "50 connections, depth 1".into(),
         contenders: vec![
-            ask(door, Kind::Tollgate, keys.usual, &shape).named("tollgate"),
+            ask(door, Kind::Ratekeeper, keys.usual, &shape).named("ratekeeper"),
             echo(bare(door), &shape).named("bare tokio echo"),
         ],
-        comparisons: vec![compare("tollgate", "bare tokio echo", Rate, AtLeast(0.9))],
+        comparisons: vec![compare("ratekeeper", "bare tokio echo", Rate, AtLeast(0.9))],
     }
 }
 
@@ -165,17 +165,17 @@ fn deep(door: &'static str, keys: Keys) -> Group {
         door,
         load: "50 connections, depth 100".into(),
         contenders: vec![
-            ask(door, Kind::Tollgate, keys.usual, &shape).named("tollgate"),
+            ask(door, Kind::Ratekeeper, keys.usual, &shape).named("ratekeeper"),
             echo(bare(door), &shape).named("bare tokio echo"),
             redis(keys.usual, &shape).named("redis EVALSHA GCRA"),
             throttlecrab(keys.usual, &shape).named("throttlecrab"),
         ],
         comparisons: vec![
-            compare("tollgate", "bare tokio echo", Cpu, AtMost(2.0)),
-            compare("tollgate", "redis EVALSHA GCRA", Rate, AtLeast(50.0)),
-            compare("tollgate", "redis EVALSHA GCRA", PerCpu, Any),
-            compare("tollgate", "throttlecrab", Rate, AtLeast(50.0)),
-            compare("tollgate", "throttlecrab", PerCpu, Any),
+            compare("ratekeeper", "bare tokio echo", Cpu, AtMost(2.0)),
+            compare("ratekeeper", "redis EVALSHA GCRA", Rate, AtLeast(50.0)),
+            compare("ratekeeper", "redis EVALSHA GCRA", PerCpu, Any),
+            compare("ratekeeper", "throttlecrab", Rate, AtLeast(50.0)),
+            compare("ratekeeper", "throttlecrab", PerCpu, Any),
         ],
     }
 }
@@ -202,8 +202,8 @@ fn resp(depth: u32, get: f64, script: f64, keys: Keys) -> Group {
         door: "resp",
         load: format!("redis-benchmark, 50 connections, depth {depth}"),
         contenders: vec![
-            contender(asleep[0], Kind::Tollgate, Command::ClThrottle),
-            contender(asleep[1], Kind::Tollgate, Command::Throttle),
+            contender(asleep[0], Kind::Ratekeeper, Command::ClThrottle),
+            contender(asleep[1], Kind::Ratekeeper, Command::Throttle),
             contender(polling[0], Kind::Polling, Command::ClThrottle),
             contender(polling[1], Kind::Polling, Command::Throttle),
             contender("redis EVALSHA GCRA", Kind::Redis, Command::EvalSha),
@@ -221,9 +221,9 @@ fn resp_bare(depth: &str, keys: Keys) -> Group {
     let shape = ["--connections", "50", "--depth", depth];
     Group {
         door: "resp",
-        load: format!("tollgate bench, 50 connections, depth {depth}"),
+        load: format!("ratekeeper bench, 50 connections, depth {depth}"),
         contenders: vec![
-            ask("resp", Kind::Tollgate, keys.usual, &shape).named("THROTTLE"),
+            ask("resp", Kind::Ratekeeper, keys.usual, &shape).named("THROTTLE"),
             echo(Kind::EchoResp, &shape).named("bare tokio echo"),
         ],
         comparisons: vec![
@@ -239,9 +239,9 @@ fn http(keys: Keys) -> Group {
         door: "http",
         load: "50 connections".into(),
         contenders: vec![
-            ask("http", Kind::Tollgate, keys.usual, &one).named("depth 1"),
+            ask("http", Kind::Ratekeeper, keys.usual, &one).named("depth 1"),
             ask("http", Kind::EchoHttp, keys.usual, &one).named("bare hyper, depth 1"),
-            ask("http", Kind::Tollgate, keys.usual, &many).named("depth 16"),
+            ask("http", Kind::Ratekeeper, keys.usual, &many).named("depth 16"),
             ask("http", Kind::EchoHttp, keys.usual, &many).named("bare hyper, depth 16"),
             redis(keys.usual, &one).named("redis EVALSHA GCRA, depth 1"),
             redis(keys.usual, &many).named("redis EVALSHA GCRA, depth 16"),
@@ -267,14 +267,14 @@ fn spread(door: &'static str, keys: Keys) -> Group {
         _ => ["--connections", "50", "--depth", "16"],
     };
     let hot = [&shape[..], &["--spread", "one"]].concat();
-    let hot = ask_of(HOT_LIMIT, door, Kind::Tollgate, FEW, &hot).named("one hot key");
+    let hot = ask_of(HOT_LIMIT, door, Kind::Ratekeeper, FEW, &hot).named("one hot key");
     Group {
         door,
         load: format!("{} connections, depth {}", shape[1], shape[3]),
         contenders: vec![
-            ask(door, Kind::Tollgate, FEW, &shape).named("1 thousand keys"),
-            ask(door, Kind::Tollgate, 1_000_000, &shape).named("1 million keys"),
-            ask(door, Kind::Tollgate, keys.most, &shape).named(keys.most_name),
+            ask(door, Kind::Ratekeeper, FEW, &shape).named("1 thousand keys"),
+            ask(door, Kind::Ratekeeper, 1_000_000, &shape).named("1 million keys"),
+            ask(door, Kind::Ratekeeper, keys.most, &shape).named(keys.most_name),
             hot,
         ],
         comparisons: vec![
@@ -368,7 +368,7 @@ impl Contender {
     pub(super) fn filler(&self) -> Self {
         let deep = ["--connections", "50", "--depth", "100"];
         match (&self.load, self.kind) {
-            (Load::Bench { door, keys, .. }, Kind::Tollgate | Kind::Polling) => match *door {
+            (Load::Bench { door, keys, .. }, Kind::Ratekeeper | Kind::Polling) => match *door {
                 "udp" => ask("udp", self.kind, *keys, &SEGMENTS),
                 "throttr" => ask("throttr", self.kind, *keys, &deep),
                 // All that name a limit share its buckets.

@@ -1,4 +1,4 @@
-//! Whoever asks: `tollgate bench`, or Redis' own tool.
+//! Whoever asks: `ratekeeper bench`, or Redis' own tool.
 
 use std::path::Path;
 use std::process::Command;
@@ -97,11 +97,11 @@ pub(super) fn run(
     }
 }
 
-/// `tollgate bench`, on the client's processor.
-pub(super) fn tool(tollgate: &Path, server: &Server, door: &str) -> Result<Command, Failure> {
+/// `ratekeeper bench`, on the client's processor.
+pub(super) fn tool(ratekeeper: &Path, server: &Server, door: &str) -> Result<Command, Failure> {
     let address = server.address(door).ok_or_else(|| format!("the door {door} is not open"))?;
-    let mut command = pinned(CLIENT_CORE, tollgate);
-    command.args(["bench", door, "--server", address]).env_remove("TOLLGATE_TOKEN");
+    let mut command = pinned(CLIENT_CORE, ratekeeper);
+    command.args(["bench", door, "--server", address]).env_remove("RATEKEEPER_TOKEN");
     Ok(command)
 }
 
@@ -111,9 +111,9 @@ fn bench(
     timing: Timing,
     seed: u64,
 ) -> Result<Sample, Failure> {
-    let tollgate = servers.programs().tollgate.clone();
+    let ratekeeper = servers.programs().ratekeeper.clone();
     let server = servers.of(contender.kind)?;
-    let mut command = tool(&tollgate, server, contender.door())?;
+    let mut command = tool(&ratekeeper, server, contender.door())?;
     command.args(["--pid", &server.process.pid().to_string(), "--format", "json"]);
     command.args(["--for", &format!("{}ms", timing.length.as_millis())]);
     command.args(["--warm-up", &millis(timing.warm_up), "--seed", &seed.to_string()]);
@@ -125,7 +125,7 @@ fn millis(length: Duration) -> String {
     if length.is_zero() { "0".into() } else { format!("{}ms", length.as_millis()) }
 }
 
-/// Reads a report of `tollgate bench`. Refuses one with errors in it, or with more than a few denied:
+/// Reads a report of `ratekeeper bench`. Refuses one with errors in it, or with more than a few denied:
 /// both are quicker than what is measured.
 fn sample(json: &str) -> Result<Sample, Failure> {
     let report: Value = serde_json::from_str(json)?;

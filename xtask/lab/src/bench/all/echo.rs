@@ -1,7 +1,7 @@
 //! Servers that decide nothing: what a door could do at most.
 //!
 //! Each is a process of its own and one thread (the polling one over TCP has one for each
-//! connection), says where it listens as `tollgate serve` does, and goes on until it is killed.
+//! connection), says where it listens as `ratekeeper serve` does, and goes on until it is killed.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -340,7 +340,7 @@ async fn http_constant(stream: TcpStream, body: Bytes) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_testkit::random::Random;
+    use ratekeeper_testkit::random::Random;
 
     use super::super::servers;
     use super::*;

@@ -7,10 +7,10 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use tollgate::limiter::Batch;
-use tollgate::limits::{Limits, Source};
-use tollgate::{Clock, Limiter, Request};
-use tollgate_testkit::random::Random;
+use ratekeeper::limiter::Batch;
+use ratekeeper::limits::{Limits, Source};
+use ratekeeper::{Clock, Limiter, Request};
+use ratekeeper_testkit::random::Random;
 
 use super::super::Failure;
 use super::servers::{BURST, COUNT, LIMIT, PERIOD_SECS};
@@ -90,7 +90,7 @@ impl Entrant {
 
 /// Ours first; each knows all keys.
 fn entrants(keys: u64) -> Result<Vec<Entrant>, Failure> {
-    let mut entrants = vec![tollgate()?, tollgate_batch()?, governor()?];
+    let mut entrants = vec![ratekeeper()?, ratekeeper_batch()?, governor()?];
     entrants.extend(limitador(keys)?);
     let ids: Vec<_> = (0..keys).map(id).collect();
     for entrant in &entrants {
@@ -105,17 +105,17 @@ fn limiter() -> Result<Limiter, Failure> {
     Ok(Limiter::with_memory(limits, MEMORY)?)
 }
 
-fn tollgate() -> Result<Entrant, Failure> {
+fn ratekeeper() -> Result<Entrant, Failure> {
     let (limiter, clock) = (limiter()?, Clock::start());
     let decide = move |ids: &[String]| {
         let spend =
             |id: &&String| limiter.spend(LIMIT, id, 1, clock.now()).is_ok_and(|it| it.allowed);
         ids.iter().filter(spend).count()
     };
-    Ok(Entrant { name: "tollgate", decide: Box::new(decide) })
+    Ok(Entrant { name: "ratekeeper", decide: Box::new(decide) })
 }
 
-fn tollgate_batch() -> Result<Entrant, Failure> {
+fn ratekeeper_batch() -> Result<Entrant, Failure> {
     let (limiter, clock) = (limiter()?, Clock::start());
     let decide = move |ids: &[String]| {
         let mut batch = Batch::default();
@@ -127,7 +127,7 @@ fn tollgate_batch() -> Result<Entrant, Failure> {
         }
         allowed
     };
-    Ok(Entrant { name: "tollgate, batches of 64", decide: Box::new(decide) })
+    Ok(Entrant { name: "ratekeeper, batches of 64", decide: Box::new(decide) })
 }
 
 fn governor() -> Result<Entrant, Failure> {

@@ -83,7 +83,7 @@ impl Args {
 /// Measures, prints and draws. Refuses if a goal was not reached.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     process::can_pin()?;
-    let folder = std::env::temp_dir().join(format!("tollgate-bench-all-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("ratekeeper-bench-all-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let done = measure_all(args, &folder);
     let _ = fs::remove_dir_all(&folder);
@@ -145,19 +145,19 @@ fn measure_doors(args: &Args, servers: &mut Servers) -> (Vec<table::Row>, measur
     (rows, past)
 }
 
-/// What is started: `tollgate` was built beside this program.
+/// What is started: `ratekeeper` was built beside this program.
 fn programs(args: &Args, folder: &Path) -> Result<Programs, Failure> {
     let lab = std::env::current_exe()?;
-    let tollgate = lab.with_file_name("tollgate");
-    if !tollgate.exists() {
-        let words = format!("{} is not there", tollgate.display());
+    let ratekeeper = lab.with_file_name("ratekeeper");
+    if !ratekeeper.exists() {
+        let words = format!("{} is not there", ratekeeper.display());
         return Err(format!("{words}: `cargo xtask bench all` builds it").into());
     }
     let target = lab.parent().and_then(Path::parent).unwrap_or(folder).to_owned();
     let is_asked = DOORS.into_iter().any(|door| args.wants(door));
     let throttlecrab =
         if is_asked { peers::throttlecrab(&target) } else { Err("nobody asks it".into()) };
-    Ok(Programs { tollgate, lab, folder: folder.to_owned(), throttlecrab })
+    Ok(Programs { ratekeeper, lab, folder: folder.to_owned(), throttlecrab })
 }
 
 fn judge(rows: &[table::Row]) -> Result<(), Failure> {

@@ -94,9 +94,9 @@ fn draw(
     timing: Timing,
     keys: Keys,
 ) -> Result<(), Failure> {
-    let contender = cases::ask(door, Kind::Tollgate, keys.usual, shape);
-    let tollgate = servers.programs().tollgate.clone();
-    let mut command = tool(&tollgate, servers.of(Kind::Tollgate)?, door)?;
+    let contender = cases::ask(door, Kind::Ratekeeper, keys.usual, shape);
+    let ratekeeper = servers.programs().ratekeeper.clone();
+    let mut command = tool(&ratekeeper, servers.of(Kind::Ratekeeper)?, door)?;
     command.args(["--for", &format!("{}ms", timing.length.as_millis()), "--warm-up", "100ms"]);
     command.args(contender.words()).arg("--chart").arg(file);
     output(command).map(drop)

@@ -54,7 +54,7 @@ pub(super) const RESP_ANSWER: &str = "*5\r\n:0\r\n:2000000\r\n:1999900\r\n:-1\r\
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    Tollgate,
+    Ratekeeper,
     /// Ours, told to look for more before it sleeps.
     Polling,
     EchoUdp,
@@ -104,7 +104,7 @@ impl Kind {
 
 /// The programs that are started.
 pub(super) struct Programs {
-    pub(super) tollgate: PathBuf,
+    pub(super) ratekeeper: PathBuf,
     pub(super) lab: PathBuf,
     /// Where what servers need is written.
     pub(super) folder: PathBuf,
@@ -184,9 +184,9 @@ impl Servers {
 
     fn start(&mut self, kind: Kind) -> Result<Server, Failure> {
         match kind {
-            Kind::Tollgate => self.tollgate(&[]),
-            Kind::Polling => self.tollgate(&["--poll", POLL]).map_err(|error| {
-                format!("`tollgate serve --poll {POLL}` does not start: {error}").into()
+            Kind::Ratekeeper => self.ratekeeper(&[]),
+            Kind::Polling => self.ratekeeper(&["--poll", POLL]).map_err(|error| {
+                format!("`ratekeeper serve --poll {POLL}` does not start: {error}").into()
             }),
             Kind::EchoUdp => self.echo(&["udp"]),
             Kind::PollingEchoUdp => self.echo(&["polling-udp"]),
@@ -202,7 +202,7 @@ impl Servers {
             Kind::ConstantResp => self.echo(&["resp", "--answer", RESP_ANSWER]),
             Kind::PollingResp => self.echo(&["resp", "--poll", "--answer", RESP_ANSWER]),
             Kind::EchoHttp => {
-                let body = self.of(Kind::Tollgate)?.address("http").map(http_answer);
+                let body = self.of(Kind::Ratekeeper)?.address("http").map(http_answer);
                 let body = body.ok_or("the HTTP door is not open")??;
                 self.echo(&["http", "--body", &body])
             }
@@ -211,7 +211,7 @@ impl Servers {
         }
     }
 
-    fn tollgate(&self, more: &[&str]) -> Result<Server, Failure> {
+    fn ratekeeper(&self, more: &[&str]) -> Result<Server, Failure> {
         let limits = self.programs.folder.join("limits.yaml");
         let text = format!(
             "{LIMIT}: {{burst: {BURST}, count: {COUNT}, period: {PERIOD_SECS}s}}\n\
@@ -220,7 +220,7 @@ impl Servers {
         fs::write(&limits, text)?;
         let rules = self.programs.folder.join("rules.yaml");
         fs::write(&rules, RULES)?;
-        let mut command = pinned(SERVER_CORE, &self.programs.tollgate);
+        let mut command = pinned(SERVER_CORE, &self.programs.ratekeeper);
         command.args(["serve", "--workers", "1", "--memory", MEMORY, "--state", "off"]);
         command.args(["--control", "off", "--watch", "off", "--log-level", "error", "--limits"]);
         command

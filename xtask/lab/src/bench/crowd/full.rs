@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate::Clock;
-use tollgate_server::Server;
+use ratekeeper::Clock;
+use ratekeeper_server::Server;
 
 use super::{PATIENCE, RATIO_MAX, Wait, measure, median, settings};
 use crate::bench::Failure;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ratekeeper::limiter::Batch;
+use ratekeeper::{Clock, Limiter, Request};
+use ratekeeper_testkit::random::Random;
 use redis::aio::MultiplexedConnection;
 use tokio::task::{JoinSet, yield_now};
-use tollgate::limiter::Batch;
-use tollgate::{Clock, Limiter, Request};
-use tollgate_testkit::random::Random;
 
 use super::super::Failure;
 
@@ -105,7 +105,7 @@ impl Worker for Plain {
     }
 }
 
-/// Tollgate: one limit, through a limiter whose buckets are shared.
+/// Ratekeeper: one limit, through a limiter whose buckets are shared.
 pub(super) struct Shared {
     pub(super) limiter: Arc<Limiter>,
     pub(super) clock: Arc<Clock>,

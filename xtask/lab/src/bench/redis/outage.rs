@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use ratekeeper_redis::WITHIN_DEFAULT;
 use tokio::time::sleep;
-use tollgate_redis::WITHIN_DEFAULT;
 
 use super::super::Failure;
 use super::load::{self, Load, Shape};
 use super::server::Server;
-use super::{Args, Tollgate};
+use super::{Args, Ratekeeper};
 
 /// How long Redis is away.
 const AWAY: Duration = Duration::from_secs(2);
@@ -23,8 +23,8 @@ const COMMANDS_MAX: f64 = 100.0;
 
 /// Kills Redis under load, starts it again, and prints what decisions took meanwhile.
 pub(super) async fn run(args: &Args, server: &mut Server) -> Result<Vec<String>, Failure> {
-    let tollgate = Tollgate::open(server, args.buckets, WITHIN_DEFAULT)?;
-    let exact = || tollgate.worker("Exact");
+    let ratekeeper = Ratekeeper::open(server, args.buckets, WITHIN_DEFAULT)?;
+    let exact = || ratekeeper.worker("Exact");
     let shape = args.shape();
     let before = Shape { length: Duration::from_millis(500), ..shape };
     load::run(before, args.buckets, exact).await?;
@@ -37,7 +37,7 @@ pub(super) async fn run(args: &Args, server: &mut Server) -> Result<Vec<String>,
     let (killed, down) = tokio::join!(killing, load::run(down, args.buckets, exact));
     killed?;
     let down = down?;
-    let (back, after) = back(&tollgate, server, Shape { length: AWAY, ..shape }, args).await?;
+    let (back, after) = back(&ratekeeper, server, Shape { length: AWAY, ..shape }, args).await?;
     println!(
         "while Redis is down: {:.0} decisions/s, p50 {:.3} ms, p99 {:.3} ms, longest {:.3} ms",
         down.per_second,
@@ -62,29 +62,29 @@ pub(super) async fn run(args: &Args, server: &mut Server) -> Result<Vec<String>,
 
 /// How long after its start the server decided something, while the load went on.
 async fn back(
-    tollgate: &Tollgate,
+    ratekeeper: &Ratekeeper,
     server: &mut Server,
     shape: Shape,
     args: &Args,
 ) -> Result<(Duration, Load), Failure> {
-    let decided = tollgate.health().decided;
+    let decided = ratekeeper.health().decided;
     let start = load::now();
     server.restart()?;
     let watching = async {
-        while tollgate.health().decided == decided && start.elapsed() < shape.length {
+        while ratekeeper.health().decided == decided && start.elapsed() < shape.length {
             sleep(LOOK_AGAIN).await;
         }
         start.elapsed()
     };
-    let exact = || tollgate.worker("Exact");
+    let exact = || ratekeeper.worker("Exact");
     let (back, load) = tokio::join!(watching, load::run(shape, args.buckets, exact));
     Ok((back, load?))
 }
 
 /// Floods one bucket that is empty, and prints how much of it reaches Redis.
 pub(super) async fn flood(args: &Args, server: &Server) -> Result<Vec<String>, Failure> {
-    let tollgate = Tollgate::open(server, 1, WITHIN_DEFAULT)?;
-    let denied = || tollgate.worker("Denied");
+    let ratekeeper = Ratekeeper::open(server, 1, WITHIN_DEFAULT)?;
+    let denied = || ratekeeper.worker("Denied");
     // Takes the only token, and is told so.
     let first = Shape { depth: 1, in_flight: 1, length: Duration::from_millis(10) };
     load::run(first, 1, denied).await?;

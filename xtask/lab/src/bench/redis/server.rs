@@ -25,7 +25,8 @@ impl Server {
     /// Starts one and waits until it answers.
     pub(super) fn start() -> Result<Self, Failure> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let directory = std::env::temp_dir().join(format!("tollgate-bench-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("ratekeeper-bench-{}", std::process::id()));
         std::fs::create_dir_all(&directory)?;
         let child = spawn(port, &directory)?;
         let server = Self { port, directory, child };

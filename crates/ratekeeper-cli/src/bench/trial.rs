@@ -1,0 +1,244 @@
+//! `ratekeeper bench bucket-trial`: the trial of the token-bucket document, and its table.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use ratekeeper::{Clock, Nanos};
+
+use super::deviation::{COLUMNS, Row, WIDTH, as_f64, head, line};
+use crate::client::bucket::{Getter, Granted, Name};
+use crate::client::{Failure, Server};
+use crate::error::{Error, Exit};
+use crate::output::{Output, say};
+
+/// The columns of the second table: what was granted beyond the fill that was there at the start.
+const REFILL_COLUMNS: [&str; 6] = ["name", "granted", "fill", "refill", "exact", "dev %"];
+
+/// What is to be measured.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    pub(crate) server: Server,
+    pub(crate) timeout: Nanos,
+    pub(crate) threads: u64,
+    /// How often each thread asks.
+    pub(crate) requests: u64,
+    /// How long each thread sleeps between two asks.
+    pub(crate) sleep: Nanos,
+    pub(crate) goals: Vec<Goal>,
+}
+
+/// A bucket, and how many tokens per second it should grant.
+#[derive(Clone, Debug)]
+pub(crate) struct Goal {
+    pub(crate) name: Name,
+    pub(crate) rate: f64,
+    /// How many tokens it holds when the trial begins.
+    pub(crate) fill: u64,
+}
+
+/// What came of one bucket.
+struct Tried<'a> {
+    goal: &'a Goal,
+    /// How long it took, in seconds.
+    time: f64,
+    /// How often it was asked for a token, and how often there was one.
+    asked: u64,
+    granted: u64,
+}
+
+/// Tries one bucket after another, and prints a row for each; then the rows without their fills.
+pub(crate) fn run(trial: &Trial) -> Result<Exit, Error> {
+    let mut output = Output::new();
+    let mut rows = Vec::new();
+    for (index, goal) in trial.goals.iter().enumerate() {
+        let getters = trial.open(goal)?;
+        if index == 0 {
+            // Not earlier: a server that is not there is told before anything is promised.
+            say(trial.announcement());
+        }
+        let row = trial.measure(goal, getters)?;
+        if index == 0 {
+            head(&COLUMNS, WIDTH).into_iter().try_for_each(|line| output.line(line))?;
+        }
+        output.line(row.in_the_document())?;
+        output.finish()?;
+        if output.is_closed() {
+            return Ok(Exit::Allowed);
+        }
+        rows.push(row);
+    }
+    output.line("")?;
+    head(&REFILL_COLUMNS, WIDTH).into_iter().try_for_each(|line| output.line(line))?;
+    rows.iter().try_for_each(|row| output.line(row.without_fill()))?;
+    output.finish()?;
+    Ok(Exit::Allowed)
+}
+
+impl Trial {
+    /// What is about to happen, in the words of the document, and how long it takes.
+    fn announcement(&self) -> String {
+        let Self { threads, requests, .. } = self;
+        let sleep = Duration::from(self.sleep);
+        let (each, count) = (sleep.as_secs_f64() * as_f64(*requests), self.goals.len());
+        let all = each * as_f64(u64::try_from(count).unwrap_or(u64::MAX));
+        format!(
+            "Trial run with {threads} threads doing {requests} requests each and a {} sleep \
+             interval.\n{count} buckets at {}, one after another: it takes {all:.0} s and what the \
+             answers take.",
+            sleep.as_secs_f64(),
+            self.server,
+        )
+    }
+
+    /// One connection for each thread.
+    fn open(&self, goal: &Goal) -> Result<Vec<Getter>, Failure> {
+        (0..self.threads)
+            .map(|_| Getter::open(&self.server, self.timeout, &goal.name, None))
+            .collect()
+    }
+
+    /// Asks over all connections at the same time, and says what came of it.
+    fn measure<'a>(&self, goal: &'a Goal, getters: Vec<Getter>) -> Result<Tried<'a>, Failure> {
+        let bar = progress(goal, self.threads * self.requests);
+        let has_failed = AtomicBool::new(false);
+        let clock = Clock::start();
+        let start = clock.now();
+        let granted = thread::scope(|scope| {
+            let threads: Vec<_> = getters
+                .into_iter()
+                .map(|getter| scope.spawn(|| self.ask(goal, getter, &bar, &has_failed)))
+                .collect();
+            let counts = threads.into_iter().map(|thread| match thread.join() {
+                Ok(count) => count,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            counts.sum::<Result<u64, Failure>>()
+        });
+        let time = Duration::from(clock.now().since(start)).as_secs_f64();
+        bar.finish_and_clear();
+        Ok(Tried { goal, time, asked: self.threads * self.requests, granted: granted? })
+    }
+
+    /// How many tokens one thread was granted.
+    fn ask(
+        &self,
+        goal: &Goal,
+        getter: Getter,
+        bar: &ProgressBar,
+        has_failed: &AtomicBool,
+    ) -> Result<u64, Failure> {
+        let count = self.ask_all(goal, getter, bar, has_failed);
+        if count.is_err() {
+            has_failed.store(true, Ordering::Relaxed);
+        }
+        count
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a sleep between requests is what the trial is")]
+    fn ask_all(
+        &self,
+        goal: &Goal,
+        mut getter: Getter,
+        bar: &ProgressBar,
+        has_failed: &AtomicBool,
+    ) -> Result<u64, Failure> {
+        let mut granted = 0;
+        for _ in 0..self.requests {
+            let answer = getter.get()?;
+            if let Some(failure) = getter.failure(answer, &goal.name) {
+                return Err(failure);
+            }
+            granted += u64::from(answer == Granted::Token);
+            bar.inc(1);
+            // Where one thread cannot go on, the row is lost.
+            if has_failed.load(Ordering::Relaxed) {
+                break;
+            }
+            if !self.sleep.is_zero() {
+                thread::sleep(self.sleep.into());
+            }
+        }
+        Ok(granted)
+    }
+}
+
+/// Draws nothing where standard error is not a terminal.
+fn progress(goal: &Goal, requests: u64) -> ProgressBar {
+    let template = "{prefix:>10} [{wide_bar}] {pos}/{len} {eta} to go";
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(requests).with_style(style).with_prefix(goal.name.as_str().to_owned())
+}
+
+impl Tried<'_> {
+    fn in_the_document(&self) -> String {
+        let Self { goal, time, granted, .. } = *self;
+        Row { name: goal.name.as_str(), time, granted, goal: goal.rate }.line(WIDTH)
+    }
+
+    /// Compares the tokens that came back during the run with the whole tokens that should have. Neither
+    /// counts more than was asked for: a bucket that was never empty says nothing about its rate.
+    fn without_fill(&self) -> String {
+        let Self { goal, time, asked, granted } = self;
+        let fill = goal.fill.min(*asked);
+        let refill = as_f64(*granted) - as_f64(fill);
+        let exact = (goal.rate * time).floor().min(as_f64(*asked - fill));
+        let cells = [
+            goal.name.as_str().to_owned(),
+            granted.to_string(),
+            fill.to_string(),
+            refill.to_string(),
+            exact.to_string(),
+            deviation(refill, exact),
+        ];
+        line(&cells, WIDTH)
+    }
+}
+
+/// In percent. Nothing can be told where no token comes back.
+fn deviation(refill: f64, exact: f64) -> String {
+    if exact <= 0.0 {
+        return "-".to_owned();
+    }
+    let percent = (refill - exact) / exact * 100.0;
+    // Not `-0.00`.
+    let percent = (percent * 100.0).round() / 100.0 + 0.0;
+    format!("{percent:.2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_told_of_a_time_in_which_no_token_comes_back() {
+        let rows = [
+            (0.0, 0.0, "-"),
+            (1.0, 0.0, "-"),
+            (0.0, 4.0, "-100.00"),
+            (5.0, 4.0, "25.00"),
+            (99_999.0, 100_000.0, "0.00"),
+        ];
+        for (refill, exact, told) in rows {
+            assert_eq!(deviation(refill, exact), told, "{refill} {exact}");
+        }
+    }
+
+    #[test]
+    fn a_row_without_the_fill_has_what_came_back_and_what_should_have() {
+        let goal = Goal { name: Name::parse("a").unwrap(), rate: 0.5, fill: 20 };
+        let row = |time, granted| Tried { goal: &goal, time, asked: 600, granted }.without_fill();
+        assert!(row(1.0, 20).ends_with("|          0 |          0 |          - |"));
+        assert!(row(10.0, 26).ends_with("|          6 |          5 |      20.00 |"));
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_judged() {
+        let goal = Goal { name: Name::parse("c").unwrap(), rate: 500.0, fill: 500 };
+        let row = |asked| Tried { goal: &goal, time: 0.33, asked, granted: asked }.without_fill();
+        assert!(row(600).ends_with("|        500 |        100 |        100 |       0.00 |"));
+        assert!(row(200).ends_with("|        200 |          0 |          0 |          - |"));
+    }
+}

@@ -1,0 +1,130 @@
+//! Which rule decides over a key, for whoever judges a server from outside.
+
+use ratekeeper::algorithm::average;
+
+use super::pattern::Pattern;
+use super::rules::{Action, Desk, Rules};
+
+/// What decides over a key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Governed {
+    /// An average.
+    Average {
+        /// Its rule.
+        rule: average::Rule,
+        /// What it is kept under.
+        key: Vec<u8>,
+    },
+    /// A named limit.
+    Named {
+        /// Its name.
+        limit: String,
+        /// Whom it counts for.
+        id: String,
+    },
+    /// The answer is always the same.
+    Fixed {
+        /// Whether it is over the limit.
+        over: bool,
+    },
+}
+
+/// Looks keys up in rules. It is used again, because what a search needs takes time to make.
+pub struct Guide<'r> {
+    rules: &'r Rules,
+    desk: Desk,
+}
+
+impl Rules {
+    /// One that looks up keys in these rules.
+    pub fn guide(&self) -> Guide<'_> {
+        Guide { rules: self, desk: self.desk() }
+    }
+}
+
+impl Guide<'_> {
+    /// What decides over a key, as it comes in a datagram. `has_place` says whether a named limit
+    /// has a place for an id: if not, the key is as good as one that no rule fits.
+    pub fn governed(&mut self, key: &[u8], has_place: impl Fn(&str, &str) -> bool) -> Governed {
+        let mut key = key.to_vec();
+        if self.desk.rewrite(self.rules, &key, |_, _| {}) {
+            key = self.desk.take_rewritten();
+        }
+        let fitting = self.desk.rule(self.rules);
+        let found = fitting
+            .and_then(|rule| self.apply(&rule.action, Some(&rule.pattern), &key, &has_place));
+        let found =
+            found.or_else(|| self.apply(&self.rules.default.action, None, &key, &has_place));
+        found.unwrap_or(Governed::Fixed { over: super::rules::DEFAULT_VERDICT.over })
+    }
+
+    fn apply(
+        &mut self,
+        action: &Action,
+        pattern: Option<&Pattern>,
+        key: &[u8],
+        has_place: &impl Fn(&str, &str) -> bool,
+    ) -> Option<Governed> {
+        match action {
+            Action::Fixed(verdict) => Some(Governed::Fixed { over: verdict.over }),
+            Action::Average(rule, None) => {
+                Some(Governed::Average { rule: *rule, key: key.to_vec() })
+            }
+            Action::Average(rule, Some(template)) => {
+                let key = self.desk.make(template, pattern, key).to_vec();
+                Some(Governed::Average { rule: *rule, key })
+            }
+            Action::Named { limit, id } => {
+                let id = std::str::from_utf8(self.desk.make(id, pattern, key)).ok()?;
+                let named = Governed::Named { limit: limit.to_string(), id: id.to_owned() };
+                has_place(limit, id).then_some(named)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratekeeper::Limits;
+    use ratekeeper::algorithm::Owner;
+    use ratekeeper::limits::Source;
+
+    use super::*;
+
+    const RULES: &str = r"
+rewrite: [{ match: ' ip=127\.\S+$', to: ' internal' }]
+rules:
+  - { match: '^ws ip=', limit: 22, period: 20, strict: true }
+  - { match: '^\S+ internal$', limit: 5, period: 2, key: all }
+  - { match: '^login user=(\S+)$', use: Logins }
+default: { over_limit: true, rate: 1, limit: 1, period: 1 }
+";
+
+    #[test]
+    fn a_key_is_governed_by_what_the_door_would_apply() {
+        let text = "Logins: {burst: 1, count: 1, period: 1s}";
+        let limits = Limits::parse(&Source { name: "limits", text }, None).unwrap();
+        let rules = Rules::parse(&Source { name: "rules", text: RULES }, &limits).unwrap();
+        let mut guide = rules.guide();
+        let mut governed = |key: &str| guide.governed(key.as_bytes(), |_, id| id != "nobody");
+        let owner = |place: u32| {
+            let is_owner = |owner: &Owner| {
+                let name = rules.owner_name(*owner);
+                name.is_some_and(|name| name.starts_with(&format!("rule {place},")))
+            };
+            (1..1 << 16).map(Owner::new).find(is_owner).unwrap()
+        };
+        let average = |place, rule: Result<average::Rule, _>, key: &[u8]| Governed::Average {
+            rule: rule.unwrap().owned_by(owner(place)),
+            key: key.to_vec(),
+        };
+        let (strict, leaky) =
+            (average::Rule::new(22.0, 20.0, true), average::Rule::new(5.0, 2.0, false));
+        assert_eq!(governed("ws ip=10.0.0.1"), average(1, strict, b"ws ip=10.0.0.1"));
+        assert_eq!(governed("ws ip=127.0.0.1"), average(2, leaky, b"all"));
+        let named = Governed::Named { limit: "Logins".into(), id: "a".into() };
+        assert_eq!(governed("login user=a"), named);
+        assert_eq!(governed("login user=nobody"), Governed::Fixed { over: true });
+        assert_eq!(governed("else"), Governed::Fixed { over: true });
+    }
+}

@@ -1,0 +1,269 @@
+//! Looking for more work for a while before sleeping.
+//!
+//! A thread that sleeps has to be woken, which can take longer than the work that it is woken for.
+//! Here it is the runtime that would sleep; a future that wants to be polled again at once keeps it
+//! looking at its sockets and timers instead, whatever they belong to.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
+
+use ratekeeper::{Moment, Nanos};
+use tokio::task::yield_now;
+
+use crate::bell::Bell;
+
+/// After looking so often in vain, it is only tried now and then,
+const MISSES_MAX: u32 = 4;
+/// which is one of so many times: work may come sooner again.
+const TRY_AGAIN: u32 = 32;
+
+/// How often a task looks by itself before all others have their turn again: at least,
+const LOOKS_MIN: usize = 8;
+/// and at most, if nothing comes for others.
+const LOOKS_MAX: usize = 32;
+
+/// How a thread looks for more work, and how long.
+///
+/// The runtime looks for whatever any task waits for. Where something has just come, most often more
+/// comes to the same task; that task looks by itself in between, which is quicker than being told.
+pub struct Lookout {
+    length: Nanos,
+    /// Whether it is worth looking.
+    is_on: AtomicBool,
+    /// The number of the last task that had something to do.
+    turn: AtomicUsize,
+    /// How often it is to look by itself.
+    looks: AtomicUsize,
+    /// Whether a task was polled that had nothing to do but to look.
+    has_only_looked: AtomicBool,
+}
+
+impl Lookout {
+    /// Looks for up to `length` since there was last something to do.
+    pub fn new(length: Nanos) -> Self {
+        Self {
+            length,
+            is_on: AtomicBool::new(true),
+            turn: AtomicUsize::new(0),
+            looks: AtomicUsize::new(LOOKS_MIN),
+            has_only_looked: AtomicBool::new(false),
+        }
+    }
+
+    /// Calls `find` until it finds something, for a task that has just done something. Nothing when
+    /// the time is over or another task has something to do: then the runtime is to be waited for.
+    pub async fn look<T>(
+        &self,
+        now: impl Fn() -> Moment,
+        mut find: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        if !self.is_on.load(Ordering::Relaxed) {
+            return None;
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let since = now();
+        loop {
+            yield_now().await;
+            if self.turn.load(Ordering::Relaxed) != turn {
+                self.looks.store(LOOKS_MIN, Ordering::Relaxed);
+                return None;
+            }
+            let looks = self.looks.load(Ordering::Relaxed);
+            let found = (0..looks).find_map(|_| find());
+            if found.is_some() {
+                self.looks.store(LOOKS_MAX.min(2 * looks), Ordering::Relaxed);
+                return found;
+            }
+            self.has_only_looked.store(true, Ordering::Relaxed);
+            if now().since(since) >= self.length {
+                return None;
+            }
+        }
+    }
+}
+
+/// Does `work`, and while it waits has the runtime look for what it waits for, as `lookout` says and
+/// `now` tells. To be given to `block_on`: of a runtime that has other tasks, it would also keep those
+/// awake.
+pub async fn polling<F: Future>(work: F, lookout: &Lookout, now: impl Fn() -> Moment) -> F::Output {
+    let mut work = pin!(work);
+    let mut bell = Bell::new();
+    let mut watch = Watch::new(lookout.length, now());
+    poll_fn(|context| {
+        if let Some(work) = bell.poll(work.as_mut(), context) {
+            if work.is_ready() {
+                return work;
+            }
+            if !lookout.has_only_looked.swap(false, Ordering::Relaxed) {
+                watch.begin(now());
+                lookout.is_on.store(watch.is_worth_it(), Ordering::Relaxed);
+            }
+        }
+        if watch.look(now()) {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Whether to look, and how long.
+struct Watch {
+    length: Nanos,
+    /// When there was last something to do.
+    since: Moment,
+    is_looking: bool,
+    /// How often work came only after sleeping, since it last came while looking.
+    misses: u32,
+}
+
+impl Watch {
+    fn new(length: Nanos, now: Moment) -> Self {
+        Self { length, since: now, is_looking: true, misses: 0 }
+    }
+
+    /// There was something to do until now.
+    fn begin(&mut self, now: Moment) {
+        self.misses = if self.is_looking { 0 } else { self.misses.wrapping_add(1) };
+        self.since = now;
+    }
+
+    /// What comes now and then is not looked for each time.
+    fn is_worth_it(&self) -> bool {
+        self.misses < MISSES_MAX || self.misses.is_multiple_of(TRY_AGAIN)
+    }
+
+    /// Whether to look once more.
+    fn look(&mut self, now: Moment) -> bool {
+        self.is_looking = self.is_worth_it() && now.since(self.since) < self.length;
+        self.is_looking
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::sync::Arc;
+    use std::task::{Context, Wake, Waker};
+
+    use super::*;
+
+    /// A runtime that counts how often it is asked to look again.
+    #[derive(Default)]
+    struct Looks(AtomicUsize);
+
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// How often the runtime looked until it slept, for work that comes after each of these pauses;
+    /// a look takes a microsecond, and work no time.
+    fn looks(length: u128, pauses: &[u64]) -> Vec<usize> {
+        let time = Cell::new(0);
+        let now = || Moment::from_nanos(time.get() * 1_000);
+        let heard = RefCell::new(None);
+        let work = poll_fn(|context| {
+            *heard.borrow_mut() = Some(context.waker().clone());
+            Poll::<()>::Pending
+        });
+        let runtime = Arc::new(Looks::default());
+        let waker = Waker::from(Arc::clone(&runtime));
+        let lookout = Lookout::new(Nanos::new(length * 1_000));
+        let mut polled = pin!(polling(work, &lookout, now));
+        let mut counts = Vec::new();
+        for pause in pauses {
+            let until = time.get() + pause;
+            let mut count = 0;
+            loop {
+                runtime.0.store(0, Ordering::SeqCst);
+                assert!(polled.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                if runtime.0.load(Ordering::SeqCst) == 0 || time.get() >= until {
+                    break;
+                }
+                count += 1;
+                time.set(time.get() + 1);
+            }
+            counts.push(count);
+            time.set(until);
+            heard.take().unwrap().wake();
+        }
+        counts
+    }
+
+    #[test]
+    fn it_looks_for_as_long_as_it_is_told_and_sleeps_if_nothing_comes() {
+        assert_eq!(looks(50, &[1_000]), [50]);
+        assert_eq!(looks(50, &[10, 20, 49, 1_000]), [10, 20, 49, 50]);
+    }
+
+    #[test]
+    fn it_does_not_look_each_time_for_what_comes_too_late_until_it_comes_sooner() {
+        let seldom = [100; 70];
+        let counts = looks(50, &seldom);
+        let looked: Vec<usize> = (0..seldom.len()).filter(|at| counts[*at] > 0).collect();
+        assert_eq!(looked, [0, 1, 2, 3, 32, 64]);
+        let sooner = [[100; 10].as_slice(), &[10; 30]].concat();
+        let counts = looks(50, &sooner);
+        assert!(counts[4..32].iter().all(|looks| *looks == 0), "{counts:?}");
+        assert_eq!(counts[32..], [10; 8]);
+    }
+
+    /// What a task that looks by itself for up to 50 us finds, if something is there at the look of this
+    /// number and others have something to do or not; and how often it looked.
+    fn finds(at: usize, has_others: bool) -> (Option<usize>, usize) {
+        let time = Cell::new(0);
+        let lookout = Lookout::new(Nanos::new(50_000));
+        let count = Cell::new(0);
+        let find = || {
+            count.set(count.get() + 1);
+            time.set(time.get() + 1_000);
+            (count.get() == at).then_some(at)
+        };
+        let mut looking = pin!(lookout.look(|| Moment::from_nanos(time.get()), find));
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(found) = looking.as_mut().poll(&mut context) {
+                return (found, count.get());
+            }
+            if has_others {
+                lookout.turn.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_finds_what_comes_in_time_and_leaves_the_rest_to_the_runtime() {
+        assert_eq!(finds(1, false), (Some(1), 1));
+        assert_eq!(finds(50, false), (Some(50), 50));
+        let (found, looks) = finds(1_000, false);
+        assert!(found.is_none() && (50..50 + LOOKS_MIN).contains(&looks), "{looks}");
+        assert_eq!(finds(1, true), (None, 0), "who has something to do goes first");
+    }
+
+    #[test]
+    fn looking_by_itself_is_nothing_to_do() {
+        let time = Cell::new(0);
+        let lookout = Lookout::new(Nanos::new(50_000));
+        let runtime = Arc::new(Looks::default());
+        let waker = Waker::from(Arc::clone(&runtime));
+        let now = || Moment::from_nanos(time.get());
+        let find = || {
+            time.set(time.get() + 1_000);
+            None::<()>
+        };
+        let work = async {
+            assert!(lookout.look(now, find).await.is_none());
+            std::future::pending::<()>().await;
+        };
+        let mut polled = pin!(polling(work, &lookout, now));
+        for _ in 0..100 {
+            runtime.0.store(0, Ordering::SeqCst);
+            assert!(polled.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        assert_eq!(runtime.0.load(Ordering::SeqCst), 0, "it sleeps, and does not begin again");
+    }
+}

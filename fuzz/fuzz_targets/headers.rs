@@ -1,4 +1,4 @@
 //! Header fields about limits. The property is beside the code that it is about.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| ratekeeper_tracker::headers::fuzz_one(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ratekeeper_headers::fuzz_one(data));

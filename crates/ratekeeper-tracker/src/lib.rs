@@ -16,7 +16,6 @@ mod credit;
 mod dialect;
 #[cfg(feature = "tokio")]
 pub mod gate;
-pub mod headers;
 mod invalid;
 #[cfg(feature = "tower")]
 pub mod layer;
@@ -50,6 +49,7 @@ pub use gate::{Group, Waited};
 pub use layer::TrackLayer;
 pub use origin::Origin;
 pub use profile::Profile;
+pub use ratekeeper_headers as headers;
 pub use ratekeeper_time::{Clock, Moment, Nanos};
 pub use refusal::BODY_BYTES_MAX;
 pub use request::{Costs, Request, Response};

@@ -7,25 +7,28 @@ use super::tree::Tree;
 /// What a crate's tests may use besides what the crate may use.
 const FOR_TESTS: &str = "ratekeeper-testkit";
 
-/// What the tests of single crates may use as well: the tracker's obey what the engine says.
-const FOR_TESTS_OF: [(&str, &str); 1] = [("ratekeeper-tracker", "ratekeeper")];
+/// What the tests of single crates may use as well: the tracker's obey what the engine says, and the
+/// server's share one of its limits among trackers.
+const FOR_TESTS_OF: [(&str, &str); 2] =
+    [("ratekeeper-tracker", "ratekeeper"), ("ratekeeper-server", "ratekeeper-tracker")];
 
 /// The crates that may use everything: they are never shipped.
 const UNBOUND: [&str; 2] = ["xtask", "lab"];
 
 /// Each crate, and those below it.
-const BELOW: [(&str, &[&str]); 10] = [
+const BELOW: [(&str, &[&str]); 11] = [
     ("ratekeeper-time", &[]),
     ("ratekeeper", &["ratekeeper-time"]),
     // The oracle shares no code with what it judges.
     ("ratekeeper-oracle", &[]),
     ("ratekeeper-protocol", &["ratekeeper"]),
     ("ratekeeper-redis", &["ratekeeper"]),
-    ("ratekeeper-tracker", &["ratekeeper-time"]),
+    ("ratekeeper-headers", &["ratekeeper-time"]),
+    ("ratekeeper-tracker", &["ratekeeper-headers", "ratekeeper-time"]),
     ("ratekeeper-tracker-guide", &["ratekeeper-tracker"]),
     (
         "ratekeeper-server",
-        &["ratekeeper", "ratekeeper-protocol", "ratekeeper-redis", "ratekeeper-tracker"],
+        &["ratekeeper", "ratekeeper-headers", "ratekeeper-protocol", "ratekeeper-redis"],
     ),
     (
         "ratekeeper-cli",
@@ -34,7 +37,6 @@ const BELOW: [(&str, &[&str]); 10] = [
             "ratekeeper-oracle",
             "ratekeeper-protocol",
             "ratekeeper-redis",
-            "ratekeeper-tracker",
             "ratekeeper-server",
         ],
     ),

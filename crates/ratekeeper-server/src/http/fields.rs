@@ -18,8 +18,8 @@ use ratekeeper::limiter::TRANSACTION_ASKS_MAX;
 use ratekeeper::limits::Limit;
 use ratekeeper::{Decision, Moment, Nanos};
 #[cfg(test)]
-use ratekeeper_tracker::headers::format::FIELD_BYTES_MAX;
-use ratekeeper_tracker::headers::format::{self, POLICIES_MAX, Policy, Reset, ResetStyle};
+use ratekeeper_headers::format::FIELD_BYTES_MAX;
+use ratekeeper_headers::format::{self, POLICIES_MAX, Policy, Reset, ResetStyle};
 use smallvec::SmallVec;
 
 use crate::settings::XRateLimit;

@@ -110,7 +110,7 @@ pub struct Wait {
 impl Wait {
     /// What was said, in seconds, where it was more than the longest that is believed.
     #[inline]
-    pub(crate) fn truly_secs_beyond(&self, longest: Nanos) -> Option<f64> {
+    pub fn truly_secs_beyond(&self, longest: Nanos) -> Option<f64> {
         let is_beyond = self.length > longest;
         if is_beyond { self.truly_secs.or_else(|| Some(self.secs())) } else { self.truly_secs }
     }

@@ -40,6 +40,6 @@ mod tests;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzz::fuzz_one;
-pub use read::read;
-pub(crate) use read::read_into;
+pub use ratekeeper_time::{Moment, Nanos};
+pub use read::{read, read_into};
 pub use said::{BUDGETS_MAX, Rounded, Said, Scope, Told, Unit, WAIT_MAX, Wait};

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use ratekeeper_tracker::headers::{self, Said, Scope, Told, Unit, Wait};
-use ratekeeper_tracker::{Moment, Nanos};
+use ratekeeper_headers::{self as headers, Said, Scope, Told, Unit, Wait};
+use ratekeeper_headers::{Moment, Nanos};
 
 /// 2026-11-16 09:00:00 UTC, an hour before the `Date` of the cases.
 const NOW: Moment = Moment::from_nanos(1_794_819_600_000_000_000);

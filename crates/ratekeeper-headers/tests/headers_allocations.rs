@@ -2,9 +2,9 @@
 
 use std::hint::black_box;
 
+use ratekeeper_headers as headers;
+use ratekeeper_headers::Moment;
 use ratekeeper_testkit::allocations::{Counting, assert_counted, during};
-use ratekeeper_tracker::Moment;
-use ratekeeper_tracker::headers;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

@@ -27,7 +27,7 @@ enum List {
 ///
 /// ```
 /// use ratekeeper_time::{Moment, Nanos};
-/// use ratekeeper_tracker::headers;
+/// use ratekeeper_headers as headers;
 ///
 /// let fields = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset-after", "1.25")];
 /// let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
@@ -41,8 +41,8 @@ pub fn read<'h>(fields: impl Iterator<Item = (&'h str, &'h [u8])>, now: Moment) 
     said
 }
 
-/// The same, for who need not move what was read.
-pub(crate) fn read_into<'h>(
+/// Does what [`read`] does, into a `Said` that the caller holds: a large value need not be moved.
+pub fn read_into<'h>(
     said: &mut Said<'h>,
     fields: impl Iterator<Item = (&'h str, &'h [u8])>,
     now: Moment,

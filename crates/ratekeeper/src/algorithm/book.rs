@@ -151,13 +151,11 @@ impl Book {
     /// One that came with its ask is put into `carried`.
     #[inline]
     fn rule_of<'a>(&'a self, cell: &BucketCell, carried: &'a mut Option<Rule>) -> Option<&'a Rule> {
-        match self.entries.get(cell.rule().0 as usize) {
-            Some(entry) => Some(&entry.rule),
-            None => {
-                *carried = self.carried.rule(cell.rule());
-                carried.as_ref()
-            }
+        if let Some(entry) = self.entries.get(cell.rule().0 as usize) {
+            return Some(&entry.rule);
         }
+        *carried = self.carried.rule(cell.rule());
+        carried.as_ref()
     }
 
     #[inline]

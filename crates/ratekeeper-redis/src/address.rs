@@ -348,5 +348,4 @@ fn secure(tls: &Tls) -> Result<ConnectionAddr, AddressError> {
 }
 
 #[cfg(test)]
-#[path = "address_tests.rs"]
 mod tests;

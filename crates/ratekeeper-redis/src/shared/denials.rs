@@ -38,7 +38,6 @@ pub(super) struct Denials {
 const PARTS: usize = 1024;
 
 #[cfg(test)]
-#[path = "denials_tests.rs"]
 mod tests;
 
 impl Denials {

@@ -290,5 +290,4 @@ impl Summary {
 }
 
 #[cfg(test)]
-#[path = "sketch_tests.rs"]
 mod tests;

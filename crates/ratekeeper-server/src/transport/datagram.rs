@@ -423,5 +423,4 @@ fn clear_readiness(socket: &UdpSocket, interest: Interest) {
 }
 
 #[cfg(test)]
-#[path = "datagram_tests.rs"]
 mod tests;

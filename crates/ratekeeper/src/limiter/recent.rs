@@ -181,5 +181,4 @@ fn last_word(name: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "recent_tests.rs"]
 mod tests;

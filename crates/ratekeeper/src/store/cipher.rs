@@ -178,5 +178,4 @@ mod native {
 }
 
 #[cfg(test)]
-#[path = "cipher_tests.rs"]
 mod tests;

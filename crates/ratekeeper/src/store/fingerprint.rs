@@ -144,5 +144,4 @@ impl std::fmt::Debug for Seal {
 }
 
 #[cfg(test)]
-#[path = "fingerprint_tests.rs"]
 mod tests;

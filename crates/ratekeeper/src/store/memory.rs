@@ -463,5 +463,4 @@ impl<A: Algorithm> Inside<A> {
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
-#[path = "memory_tests.rs"]
 mod tests;

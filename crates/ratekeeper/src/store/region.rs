@@ -446,5 +446,4 @@ const fn load_max(capacity: usize) -> usize {
 }
 
 #[cfg(test)]
-#[path = "region_tests.rs"]
 mod tests;

@@ -295,5 +295,4 @@ fn as_count(keys: f64) -> usize {
 }
 
 #[cfg(test)]
-#[path = "shares_tests.rs"]
 mod tests;

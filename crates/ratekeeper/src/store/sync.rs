@@ -99,5 +99,4 @@ mod shuttled {
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
-#[path = "sync_tests.rs"]
 mod tests;

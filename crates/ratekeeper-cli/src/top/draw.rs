@@ -54,7 +54,7 @@ struct Areas {
 impl Areas {
     fn new(view: &View, whole: Rect) -> Self {
         let is_wide = is_wide(whole);
-        let notices = rows(notices(view).len());
+        let notices = rows(notices(view, whole.width).len());
         let (doors, stores) = view
             .stats
             .as_ref()
@@ -94,7 +94,7 @@ fn rows(count: usize) -> u16 {
 pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
     let areas = Areas::new(view, frame.area());
     frame.render_widget(Paragraph::new(head_lines(view)), areas.head);
-    frame.render_widget(Paragraph::new(notices(view)), areas.notices);
+    frame.render_widget(Paragraph::new(notices(view, areas.notices.width)), areas.notices);
     draw_limits(view, frame, areas.limits);
     if is_wide(frame.area()) {
         draw_wide(view, frame, &areas);
@@ -132,15 +132,31 @@ fn draw_narrow(view: &View, frame: &mut Frame<'_>, areas: &Areas) {
     frame.render_widget(Paragraph::new(stores_line(stats)), areas.stores);
 }
 
-/// What the person should know before anything else, a line each.
-fn notices(view: &View) -> Vec<Line<'static>> {
+/// What the person should know before anything else, in as many lines as it takes.
+fn notices(view: &View, width: u16) -> Vec<Line<'static>> {
     let Some(stats) = &view.stats else { return Vec::new() };
     let away = stats.shared.as_ref().and_then(|shared| {
         let (why, since) = (shared.why.as_ref()?, so_far(shared.down_secs?));
         Some(format!("the shared store is away for {since}: {}", shown(why)))
     });
     let pressure = stats.pressure.as_deref().map(shown);
-    away.into_iter().chain(pressure).map(|text| Line::from(text).fg(DENIED)).collect()
+    let lines = away.into_iter().chain(pressure).flat_map(|text| wrapped(&text, width));
+    lines.map(|text| Line::from(text).fg(DENIED)).collect()
+}
+
+/// The text in lines of at most so many columns, if none of its words is longer.
+fn wrapped(text: &str, width: u16) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if Line::from(format!("{line} {word}")).width() <= width.into() => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn head_lines(view: &View) -> Vec<Line<'_>> {

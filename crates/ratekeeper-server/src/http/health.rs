@@ -35,10 +35,8 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<String, Proble
         words = format!("{words}, without the store: {why}");
     }
     if let Some(sentence) = office.pressure.sentence() {
-        // Anybody may ask. Which limits there are is only for those who may look.
-        let is_for_all = app.keys.is_open();
-        let told = if is_for_all { &sentence.named } else { &sentence.unnamed };
-        words = format!("{words}, but {told}");
+        // Anybody may ask, also a page of a browser. Names of limits are at `/v1/stats`.
+        words = format!("{words}, but {}", sentence.unnamed);
     }
     Ok(words)
 }

@@ -116,8 +116,9 @@ fn a_flood_of_one_limit_is_told_while_it_lasts_and_once_in_the_log() {
     assert_eq!((others.keys, others.turned_away, others.under_pressure), (100, 0, false));
     assert_eq!(others.share, flooded.share * 3, "by weight");
     assert_eq!(stats.stores["limits"].by_limit[0], flooded, "who is short comes first");
+    // Anybody may ask, so it has no names.
     let ready = web.get("/readyz");
-    assert_eq!((ready.status, ready.text()), (200, &*format!("ready, but {sentence}")));
+    assert_eq!((ready.status, ready.text()), (200, "ready, but memory is short for 1 limit"));
     assert_eq!(web.get("/v1/stats").json()["pressure"], *sentence);
     let lines = log.take();
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -167,7 +168,7 @@ fn prometheus_is_told_who_holds_how_much_and_is_short_of_it() {
 }
 
 #[test]
-fn who_shows_no_token_is_not_told_which_limits_there_are() {
+fn whoever_asks_for_readiness_is_not_told_which_limits_there_are() {
     let folder = Folder::new();
     let mut settings = with_little_memory(&folder);
     settings.http.tokens_text = Some(SecretText("ops admin a-token-that-may-do-all".into()));

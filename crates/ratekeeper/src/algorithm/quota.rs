@@ -161,6 +161,13 @@ impl QuotaCell {
         }
     }
 
+    /// What part of the quota is used, from 0.0 to 1.0, as far as it is known how many uses there were.
+    #[expect(clippy::cast_precision_loss, reason = "a rank among cells, not a decision")]
+    fn used_part(&self) -> f64 {
+        let quota = self.packed.wrapping_shr(HALF_SHIFT).saturating_mul(2).max(self.remaining);
+        if quota == 0 { 0.0 } else { quota.saturating_sub(self.remaining) as f64 / quota as f64 }
+    }
+
     /// Whether it was denied a use, or half of it or more is used. If that is not known, none may be left.
     fn is_protected(&self) -> bool {
         self.packed & DENIED_BIT != 0 || self.remaining <= self.packed.wrapping_shr(HALF_SHIFT)
@@ -184,7 +191,9 @@ pub fn answer(cell: Option<QuotaCell>, ask: &Ask, now: Moment) -> (Outcome, Chan
         }
         (Some(cell), Ask::AmendQuota(amend, value)) => {
             let remaining = amend.apply(cell.remaining, value);
-            changed(QuotaCell { remaining, ..cell }.out_of(remaining), now)
+            let cell = QuotaCell { remaining, ..cell };
+            // Who takes uses away has used them; other changes make a new quota of it.
+            changed(if amend == Amend::Decrease { cell } else { cell.out_of(remaining) }, now)
         }
         (Some(cell), Ask::AmendLifetime(amend, value)) => {
             changed(QuotaCell { expires: amended(&cell, amend, value, now), ..cell }, now)
@@ -290,10 +299,12 @@ impl Algorithm for Quota {
         cell.expires
     }
 
-    /// The one that expires first goes first.
+    /// The one of which the smallest part is used goes first; of equals, the one that expires first.
     #[expect(clippy::cast_precision_loss, reason = "a rank among cells, not a decision")]
     fn standing((): &(), cell: &QuotaCell, now: Moment) -> Option<Standing> {
-        let rank = cell.expires.since(now).get() as f64;
+        // No lifetime has so many nanoseconds.
+        const LIFETIME_MAX: f64 = (1_u128 << 64) as f64;
+        let rank = cell.used_part() * LIFETIME_MAX + cell.expires.since(now).get() as f64;
         let is_protected = cell.is_protected();
         (now < cell.expires).then_some(Standing { rank, is_protected })
     }

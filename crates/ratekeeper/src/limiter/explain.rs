@@ -199,14 +199,10 @@ impl Interval {
     }
 }
 
+/// `18s`, or, where it is no whole number of nanoseconds, `333.4ms (1000000000/3 ns)`.
 impl fmt::Display for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rest = self.nanos % self.per;
-        let whole = Nanos::new((self.nanos / self.per).into());
-        match (whole.is_zero(), rest) {
-            (_, 0) => write!(f, "{whole}"),
-            (true, _) => write!(f, "{rest}/{} ns", self.per),
-            (false, _) => write!(f, "{whole} and {rest}/{} ns", self.per),
-        }
+        write!(f, "{}", self.times(1).brief())?;
+        if self.per == 1 { Ok(()) } else { write!(f, " ({}/{} ns)", self.nanos, self.per) }
     }
 }

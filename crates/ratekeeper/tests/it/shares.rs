@@ -271,6 +271,28 @@ fn a_quota_of_which_half_is_used_is_not_forgotten_for_others() {
 }
 
 #[test]
+fn of_quotas_the_one_of_which_least_is_used_is_forgotten_first() {
+    use ratekeeper::Keyed;
+    use ratekeeper::algorithm::quota::{Amend, Ask, Outcome, Quota, Unit};
+    let quotas = Keyed::<Quota>::with_secret(MEMORY_MIN, Secret::new(5, 6)).unwrap();
+    let ask = |key: &str, ask| {
+        let mut outcome = [Outcome::default()];
+        quotas.decide(&[quotas.question(&[key.as_bytes()], ask)], &mut outcome, START);
+        outcome[0]
+    };
+    let insert = |quota, usage, ttl| Ask::Insert { quota, usage, ttl, unit: Unit::Seconds };
+    ask("ada", insert(5, 2, 60));
+    ask("ben", insert(100, 0, 60));
+    ask("ben", Ask::AmendQuota(Amend::Decrease, 99));
+    // Nothing is used of these, however long they live.
+    for id in 0..FLOOD {
+        ask(&format!("id-{id}"), insert(5, 0, 3_600));
+    }
+    assert_eq!(ask("ada", Ask::Query).remaining, 3, "two of five were used");
+    assert_eq!(ask("ben", Ask::Query).remaining, 1, "who takes 99 of 100 away has used them");
+}
+
+#[test]
 fn an_average_that_has_used_half_of_its_limit_is_not_forgotten_for_others() {
     use ratekeeper::Keyed;
     use ratekeeper::algorithm::average::{Average, Outcome, Rule};

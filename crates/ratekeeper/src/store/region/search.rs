@@ -7,9 +7,9 @@ use crate::algorithm::{Algorithm, OnFull, Owner, Standing};
 
 /// How many slots beside each other are looked at for a key that may be forgotten: first those around
 /// the home of the new key, then others.
-const RUN_SLOTS: usize = 32;
+pub(super) const RUN_SLOTS: usize = 32;
 /// How many such runs are looked at, so at most 256 slots for one ask.
-const RUNS_MAX: usize = 8;
+pub(super) const RUNS_MAX: usize = 8;
 /// The search for an owner beyond its share ends with the run in which it has seen so many keys of its
 /// own, all protected. One run has about 24 keys, so that is one run if most keys are its own: where one
 /// key in twenty is free, seven searches in ten find one.
@@ -138,7 +138,7 @@ impl<A: Algorithm> Region<A> {
 
     /// The slots in which a key is looked for that may be forgotten for `key`: a run around its home, then
     /// others anywhere.
-    fn way(&self, key: u128) -> impl Iterator<Item = usize> + use<A> {
+    pub(super) fn way(&self, key: u128) -> impl Iterator<Item = usize> + use<A> {
         let (capacity, slots) = (self.capacity, self.end());
         (0..RUNS_MAX).flat_map(move |run| {
             let anywhere = lower(key).wrapping_add(run as u64).wrapping_mul(ODD_MIX);

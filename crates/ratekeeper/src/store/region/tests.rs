@@ -109,6 +109,26 @@ fn it_holds_what_a_sorted_map_holds() {
 }
 
 #[test]
+fn a_search_looks_at_no_more_slots_than_its_bounds_say() {
+    let mut region = region(40_000);
+    let mut random = Random::new(8);
+    // All of them denied a use, so nothing may be forgotten.
+    let mut denied = 0;
+    while denied < 1_000 {
+        let key = u128::from(random.bits()) << 64 | 1;
+        if makes_room(&mut region, key) {
+            region.insert(&(), key, cell(0, u64::MAX), NOW);
+        } else {
+            denied += 1;
+            let way: Vec<usize> = region.way(key).collect();
+            assert_eq!(way.len(), search::RUN_SLOTS * search::RUNS_MAX);
+            assert!(way.iter().all(|slot| *slot < region.end()));
+        }
+    }
+    assert_eq!(search::RUN_SLOTS * search::RUNS_MAX, 256, "as docs/engine.md says");
+}
+
+#[test]
 fn most_keys_are_near_their_homes() {
     let mut region = region(SLOTS_MIN * 100);
     let mut random = Random::new(5);

@@ -3,13 +3,13 @@
 #![doc = include_str!("resp/README.md")]
 
 mod access;
-mod carried;
 mod codec;
 mod command;
 mod connection;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzz;
 mod gather;
+mod inline_rule;
 mod replies;
 mod reply;
 mod requests;

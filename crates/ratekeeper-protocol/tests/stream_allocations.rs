@@ -71,5 +71,8 @@ fn no_ask_allocates_once_the_connection_is_warm() {
         THROTTLE PerUser ada -1\nTHROTTLE.RESET PerUser bob\n\
         CL.THROTTLE a 2 3 60\nCL.THROTTLE a 5 3 60 2\nCL.RESET a\n\
         THROTTLE.TRANSACTION PerUser ada 1 PerUser bob 1\n\r\n*0\r\n";
-    assert_no_allocations(&resp::Door::new(limiter()), &asks.repeat(50));
+    assert_no_allocations(
+        &resp::Door::new(limiter(), Arc::new(Keyed::new(1 << 20).unwrap())),
+        &asks.repeat(50),
+    );
 }

@@ -3,6 +3,7 @@
 mod buckets;
 mod denials;
 mod health;
+mod inline;
 mod keyed;
 mod lease;
 mod rules;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use ratekeeper::algorithm::average::Average;
 use ratekeeper::algorithm::book::Gcra;
+use ratekeeper::algorithm::inline_rule::InlineGcra;
 use ratekeeper::algorithm::quota::Quota;
 use ratekeeper::store::shared::SharedStore;
 use ratekeeper::{Clock, Moment};
@@ -28,6 +30,7 @@ use buckets::Buckets;
 use denials::Denials;
 use health::Tally;
 pub use health::{Health, State};
+use inline::InlineBuckets;
 use keyed::KeyedBuckets;
 
 /// How long a decision may wait for Redis, unless it is told otherwise.
@@ -59,7 +62,8 @@ pub(crate) struct Home {
     /// How long Redis may take.
     within: Duration,
     tally: Tally,
-    denials: Arc<Denials>,
+    denials: Arc<Denials<Gcra>>,
+    inline_denials: Arc<Denials<InlineGcra>>,
     /// The link that hears what changes, as long as its thread is there.
     listener: Mutex<Weak<Link>>,
 }
@@ -94,7 +98,7 @@ impl Shared {
     /// is none.
     pub fn new(address: Address, tls: Tls, within: Duration) -> Result<Self, SharedError> {
         crate::address::Access::new(&address, &tls)?;
-        let denials = Arc::new(Denials::new()?);
+        let (denials, inline_denials) = (Arc::new(Denials::new()?), Arc::new(Denials::new()?));
         let within = patience(within);
         let home = Arc::new(Home {
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
@@ -103,6 +107,7 @@ impl Shared {
             within,
             tally: Tally::default(),
             denials,
+            inline_denials,
             listener: Mutex::default(),
         });
         let buckets = Arc::new(Buckets::new(Arc::clone(&home)));
@@ -112,6 +117,11 @@ impl Shared {
     /// The buckets of named limits.
     pub fn buckets(&self) -> Arc<dyn SharedStore<Gcra>> {
         Arc::clone(&self.buckets) as _
+    }
+
+    /// Buckets whose rules come with the asks.
+    pub fn inline_rules(&self) -> Arc<dyn SharedStore<InlineGcra>> {
+        Arc::new(InlineBuckets::new(Arc::clone(&self.home)))
     }
 
     /// Decaying averages.
@@ -174,8 +184,11 @@ impl Home {
         let link = if listens {
             Arc::new(Link::open(&self.address, &self.tls)?)
         } else {
-            let denials = Arc::clone(&self.denials);
-            let heard = move |heard: Heard<'_>| denials.hear(heard);
+            let (named, inline) = (Arc::clone(&self.denials), Arc::clone(&self.inline_denials));
+            let heard = move |heard: Heard<'_>| {
+                named.hear(heard);
+                inline.hear(heard);
+            };
             let link = Arc::new(Link::open_and_listen(&self.address, &self.tls, heard)?);
             *listener = Arc::downgrade(&link);
             link

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ratekeeper::algorithm::average::Average;
 use ratekeeper::algorithm::book::BookFull;
+use ratekeeper::algorithm::inline_rule::InlineGcra;
 use ratekeeper::algorithm::quota::Quota;
 use ratekeeper::limiter::AlreadyShared;
 use ratekeeper::limits::{Limits, NamedLimit, changes};
@@ -29,6 +30,8 @@ pub(crate) struct Stores {
     pub(crate) limiter: Arc<Limiter>,
     pub(crate) averages: Arc<Keyed<Average>>,
     pub(crate) quotas: Arc<Keyed<Quota>>,
+    /// Buckets of asks that bring their rule along.
+    pub(crate) inline_rules: Arc<Keyed<InlineGcra>>,
     /// What decides in their place, if they are shared.
     pub(crate) shared: Option<Shared>,
 }
@@ -39,18 +42,20 @@ pub(crate) struct Shares {
     pub(crate) limits: usize,
     pub(crate) averages: usize,
     pub(crate) quotas: usize,
+    pub(crate) inline_rules: usize,
 }
 
 impl Shares {
-    /// Half for named limits and buckets, and a quarter for each of the others: also for those whose
+    /// Half for named limits and buckets, and a sixth for each of the others: also for those whose
     /// door is closed, because what was spent there is kept.
     pub(crate) fn new(memory: usize) -> Self {
-        let quarter = memory / 4;
-        Self { limits: memory - 2 * quarter, averages: quarter, quotas: quarter }
+        let sixth = memory / 6;
+        let (averages, quotas, inline_rules) = (sixth, sixth, sixth);
+        Self { limits: memory - 3 * sixth, averages, quotas, inline_rules }
     }
 
     pub(crate) fn all(self) -> usize {
-        self.limits + self.averages + self.quotas
+        self.limits + self.averages + self.quotas + self.inline_rules
     }
 }
 
@@ -124,6 +129,7 @@ impl Stores {
             limiter: Arc::new(Limiter::with_memory(limits, shares.limits)?),
             averages: Arc::new(Keyed::new(shares.averages)?),
             quotas: Arc::new(Keyed::new(shares.quotas)?),
+            inline_rules: Arc::new(Keyed::new(shares.inline_rules)?),
             shared: None,
         })
     }
@@ -133,16 +139,18 @@ impl Stores {
         self.limiter.share(shared.buckets(), at)?;
         self.averages.share(shared.averages())?;
         self.quotas.share(shared.quotas())?;
+        self.inline_rules.share(shared.inline_rules())?;
         self.shared = Some(shared);
         Ok(())
     }
 
     /// What each of them holds, with its name.
-    pub(crate) fn held(&self) -> [(&'static str, Held); 3] {
+    pub(crate) fn held(&self) -> [(&'static str, Held); 4] {
         [
             ("limits", self.limiter.held()),
             ("averages", self.averages.held()),
             ("quotas", self.quotas.held()),
+            ("inline_rules", self.inline_rules.held()),
         ]
     }
 }
@@ -167,8 +175,9 @@ impl House {
         };
         let udp = udp::Door::new(limiter(Door::Udp), averages, rules);
         let bucket = bucket::Door::new(limiter(Door::Bucket));
-        let resp =
-            resp::Door::new(limiter(Door::Resp)).with_reply_bytes(settings.resp.output_bytes);
+        let resp = resp::Door::new(limiter(Door::Resp), Arc::clone(&stores.inline_rules))
+            .with_witness(observatory.witness(Door::Resp))
+            .with_reply_bytes(settings.resp.output_bytes);
         let resp = if keys.has_tokens() { resp.with_keeper(Arc::clone(keys) as _) } else { resp };
         Self {
             udp: Arc::new(if settings.udp.check_limit { udp } else { udp.without_checks() }),

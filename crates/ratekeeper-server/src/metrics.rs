@@ -67,7 +67,7 @@ pub(crate) struct Scrape {
     by_limit: ByLimit,
     decisions: Vec<Decisions>,
     doors: Vec<(&'static str, DoorStats, Took)>,
-    stores: [(&'static str, Held); 3],
+    stores: [(&'static str, Held); 4],
     memory: Memory,
     holdings: Vec<Holding>,
     shared: Option<SharedStore>,

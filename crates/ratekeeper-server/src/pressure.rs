@@ -61,8 +61,10 @@ impl Pressure {
     }
 }
 
-/// What asks are called that bring their rule along. No limit can have this name: it has blanks.
-const CARRIED: &str = "(asks with their own rule)";
+/// What keys are called whose limit has gone. No limit can have such a name: it has blanks.
+const GONE: &str = "(limits that are gone)";
+/// All asks that bring their rule along have one share.
+const INLINE_RULES: &str = "(asks with their own rule)";
 /// All quotas of the Throttr door have one share.
 const QUOTAS: &str = "(all quotas)";
 
@@ -71,7 +73,7 @@ fn holders(house: &House) -> Vec<Holder> {
     let stores = &house.stores;
     let limits = stores.limiter.holdings().into_iter().map(|held| {
         let on_full = held.limit.is_some().then(|| held.share.on_full());
-        let name = held.limit.map_or_else(|| CARRIED.to_owned(), String::from);
+        let name = held.limit.map_or_else(|| GONE.to_owned(), String::from);
         holder("limits", held.holding, name, on_full)
     });
     let averages = stores.averages.holdings().into_iter().map(|held| {
@@ -81,7 +83,9 @@ fn holders(house: &House) -> Vec<Holder> {
     });
     let quotas = stores.quotas.holdings().into_iter();
     let quotas = quotas.map(|held| holder("quotas", held, QUOTAS.to_owned(), None));
-    limits.chain(averages).chain(quotas).collect()
+    let inline = stores.inline_rules.holdings().into_iter();
+    let inline = inline.map(|held| holder("inline_rules", held, INLINE_RULES.to_owned(), None));
+    limits.chain(averages).chain(quotas).chain(inline).collect()
 }
 
 fn holder(

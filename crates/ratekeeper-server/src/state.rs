@@ -131,7 +131,8 @@ impl StateDir {
             Ok(Some(stores)) => {
                 let keys = stores.limiter.held().keys
                     + stores.averages.held().keys
-                    + stores.quotas.held().keys;
+                    + stores.quotas.held().keys
+                    + stores.inline_rules.held().keys;
                 tracing::info!(keys, path = %path.display(), "what was spent is restored");
                 Ok(Some(stores))
             }
@@ -197,6 +198,7 @@ impl StateDir {
         stores.limiter.save(&mut writer, now)?;
         stores.averages.save(&mut writer, now)?;
         stores.quotas.save(&mut writer, now)?;
+        stores.inline_rules.save(&mut writer, now)?;
         writer.finish()?;
         // On the disk before it has the name: a power cut leaves the old one or the new one.
         file.sync_data()?;
@@ -210,7 +212,7 @@ impl StateDir {
 }
 
 fn read(file: File, limits: &Limits, shares: Shares, at: Moment) -> Result<Stores, RestoreError> {
-    let (mut limiter, mut averages, mut quotas) = (None, None, None);
+    let (mut limiter, mut averages, mut quotas, mut inline_rules) = (None, None, None, None);
     let mut reader = Reader::new(file)?;
     while let Some(section) = reader.next_section()? {
         let reader = &mut reader;
@@ -221,17 +223,20 @@ fn read(file: File, limits: &Limits, shares: Shares, at: Moment) -> Result<Store
             Section::Averages => averages = Some(Keyed::restore(shares.averages, reader, at)?),
             Section::Clocks => {}
             Section::Quotas => quotas = Some(Keyed::restore(shares.quotas, reader, at)?),
+            Section::InlineRules => {
+                inline_rules = Some(Keyed::restore(shares.inline_rules, reader, at)?);
+            }
         }
     }
     // Only now is all of it known to be good. What a file does not have, nobody had used.
-    let Stores { limiter: no_limiter, averages: no_averages, quotas: no_quotas, shared } =
-        Stores::new(limits.clone(), shares)
-            .map_err(|source| RestoreError::Memory { memory: shares.all(), source })?;
+    let empty = Stores::new(limits.clone(), shares)
+        .map_err(|source| RestoreError::Memory { memory: shares.all(), source })?;
     Ok(Stores {
-        limiter: limiter.map_or(no_limiter, Arc::new),
-        averages: averages.map_or(no_averages, Arc::new),
-        quotas: quotas.map_or(no_quotas, Arc::new),
-        shared,
+        limiter: limiter.map_or(empty.limiter, Arc::new),
+        averages: averages.map_or(empty.averages, Arc::new),
+        quotas: quotas.map_or(empty.quotas, Arc::new),
+        inline_rules: inline_rules.map_or(empty.inline_rules, Arc::new),
+        shared: empty.shared,
     })
 }
 

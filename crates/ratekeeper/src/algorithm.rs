@@ -3,18 +3,19 @@
 //! They cannot fail, overflow or panic, whatever they are given. Three ways of limiting share one
 //! shape, [`Algorithm`], so that a store needs to be written once:
 //!
-//! - [`gcra`]: tokens that come back one by one, for named limits and token buckets;
+//! - [`gcra`]: tokens that come back one by one, for named limits and token buckets, and by rules
+//!   that come with their asks ([`inline_rule`]);
 //! - [`average`]: a decaying average of uses, the UDP limiter's rate;
 //! - [`quota`]: a counter with a lifetime, Throttr's.
 #![warn(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
 pub mod average;
 pub mod book;
-pub mod carried;
 mod cell;
 pub mod gcra;
+pub mod inline_rule;
 pub mod quota;
-pub mod shelf;
+pub mod tokens;
 
 use crate::{Moment, Nanos};
 
@@ -114,6 +115,19 @@ pub enum Change<C> {
     Remove,
 }
 
+impl<C> Change<C> {
+    /// The same change, of what `make` makes of it.
+    #[inline]
+    pub(crate) fn map<D>(self, make: impl FnOnce(C) -> D) -> Change<D> {
+        match self {
+            Self::Keep => Change::Keep,
+            Self::Put(cell) => Change::Put(make(cell)),
+            Self::Mark(cell) => Change::Mark(make(cell)),
+            Self::Remove => Change::Remove,
+        }
+    }
+}
+
 /// What forgetting a cell would give away, for choosing one when memory is full.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standing {
@@ -129,8 +143,8 @@ pub struct Standing {
 pub struct Owner(u32);
 
 impl Owner {
-    /// All asks that bring their rule along.
-    pub const CARRIED: Self = Self(0);
+    /// Keys that are of no limit: all those of a store whose clients bring their own rules.
+    pub const NOBODY: Self = Self(0);
 
     /// The owner of this number.
     pub const fn new(number: u32) -> Self {

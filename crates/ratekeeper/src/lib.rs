@@ -57,8 +57,7 @@ pub mod store;
 
 pub use keyed::Keyed;
 pub use limiter::{
-    Answers, Batch, Carried, Decision, Explanation, Limiter, Merged, Mistake, Mode, Request,
-    Witness,
+    Answers, Batch, Decision, Explanation, Limiter, Merged, Mistake, Mode, Request, Witness,
 };
 pub use limits::Limits;
 pub use ratekeeper_time::{Brief, Clock, Moment, Nanos};

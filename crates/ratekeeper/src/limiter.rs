@@ -24,7 +24,6 @@
 
 mod asking;
 mod batch;
-mod carry;
 mod decisions;
 mod explain;
 mod mistake;
@@ -43,10 +42,8 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-pub use crate::algorithm::carried::{CARRIED_RULES_MAX, Carried, ERA, TooManyRules};
 pub use asking::{Asking, Entitled};
 pub use batch::{Answers, Batch};
-pub use carry::CARRIED;
 pub use decisions::Decisions;
 pub use explain::Explanation;
 pub use mistake::Mistake;
@@ -54,12 +51,12 @@ pub use saved::Owed;
 use snapshot::Snapshot;
 pub use transaction::{Merged, Mode, TRANSACTION_ASKS_MAX};
 pub use wherever::{AlreadyShared, Wherever};
-pub use witness::{Act, Decided, Ruling, Seen, Witness};
+pub use witness::{Act, Decided, INLINE_RULES, Ruling, Seen, Witness};
 
 use crate::algorithm::Share;
 use crate::algorithm::book::{Action, Ask, Book, Gcra};
-use crate::algorithm::carried::CarriedRules;
 use crate::algorithm::gcra::{Outcome, Verdict};
+pub use crate::limits::resolver::ASK_TIME_MAX;
 use crate::limits::resolver::{Entry, Registry, Resolver, Unresolved};
 use crate::limits::{IdBuffer, Limit, Limits};
 use crate::store::shared::SharedStore;
@@ -86,8 +83,6 @@ struct Core {
     store: MemoryStore<Gcra>,
     seal: Seal,
     registry: Mutex<Registry>,
-    /// Those of the registry's rules that come with asks.
-    carried: Arc<CarriedRules>,
     /// What decides in place of `store`, if the buckets are shared.
     shared: OnceLock<Arc<dyn SharedStore<Gcra>>>,
 }
@@ -133,7 +128,7 @@ pub struct Decision {
 /// What a limit holds of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitHolding {
-    /// The limit; none for all asks that bring their rule along.
+    /// The limit; none for keys of a limit that has gone and that nobody remembers.
     pub limit: Option<Box<str>>,
     /// What it may have once memory is full.
     pub share: Share,
@@ -158,7 +153,7 @@ pub struct Account {
 /// One ask: of a limit, for an id.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The name of the limit; [`CARRIED`] where there is none.
+    /// The name of the limit.
     pub limit: &'a str,
     /// Whom it counts for.
     pub id: &'a str,
@@ -166,14 +161,12 @@ pub struct Request<'a> {
     pub cost: u64,
     /// What a transaction does with it.
     pub mode: Mode,
-    /// The rule that it brings along, in place of a limit's.
-    carried: Option<Carried>,
 }
 
 impl<'a> Request<'a> {
     /// An ask for `cost` tokens that must be allowed.
     pub const fn new(limit: &'a str, id: &'a str, cost: u64) -> Self {
-        Self { limit, id, cost, mode: Mode::CheckAndSpend, carried: None }
+        Self { limit, id, cost, mode: Mode::CheckAndSpend }
     }
 
     /// An ask for `cost` tokens that all have in common, as those of a bucket are.
@@ -211,9 +204,9 @@ impl Limiter {
     }
 
     fn of(resolver: Resolver, store: MemoryStore<Gcra>, seal: Seal, registry: Registry) -> Self {
-        let (carried, shared) = (registry.carried(), OnceLock::new());
+        let shared = OnceLock::new();
         let (resolver, registry) = (Snapshot::new(resolver), Mutex::new(registry));
-        let core = Core { resolver, store, seal, registry, carried, shared };
+        let core = Core { resolver, store, seal, registry, shared };
         Self { core: Arc::new(core), witness: None }
     }
 
@@ -366,10 +359,8 @@ impl Limiter {
         self.core.store.holdings().into_iter().map(of_limit).collect()
     }
 
-    /// Decides an ask that names its limit. One that brings its rule along goes in a batch.
     #[inline]
     fn one(&self, ask: Request<'_>, action: Action, now: Moment) -> Result<Decision, Mistake> {
-        debug_assert!(ask.carried.is_none(), "{ask:?}");
         if self.witness.is_none() {
             let edition = self.core.resolver.edition();
             if let Some(question) = recent::question(edition, &self.core.seal, &ask, action)
@@ -425,11 +416,7 @@ fn question(
     action: Action,
 ) -> Result<Question<Gcra>, Mistake> {
     let question = |entry: &Entry| entry.question(ask.id, action, ask.cost);
-    let asked = match ask.carried {
-        None => resolver.entry(ask.limit).and_then(question),
-        Some(carried) => resolver.keys().question(carried, ask.id, action, ask.cost),
-    };
-    match asked {
+    match resolver.entry(ask.limit).and_then(question) {
         Ok(question) => Ok(question),
         Err(unresolved) => Err(mistake(resolver, ask, unresolved)),
     }
@@ -442,7 +429,6 @@ fn mistake(resolver: &Resolver, ask: &Request<'_>, unresolved: Unresolved) -> Mi
         Unresolved::Name => mistake::unknown_limit(resolver.limits(), &limit),
         Unresolved::Id(source) => Mistake::Id { limit, id, source },
         Unresolved::NoDefault => Mistake::NoDefault { limit, id },
-        Unresolved::Rule => Mistake::RuleForgotten,
     }
 }
 
@@ -462,11 +448,8 @@ fn decision(
 #[cold]
 fn cost_above_burst(resolver: &Resolver, ask: &Request<'_>) -> Mistake {
     let mut buffer = IdBuffer::new();
-    let burst = match (ask.carried, resolver.applied(ask.limit, ask.id, &mut buffer)) {
-        (Some(carried), _) => resolver.keys().burst(carried),
-        (None, Ok(applied)) => applied.limit().map_or(0, Limit::burst),
-        (None, Err(_)) => 0,
-    };
+    let applied = resolver.applied(ask.limit, ask.id, &mut buffer);
+    let burst = applied.ok().and_then(|it| it.limit()).map_or(0, Limit::burst);
     Mistake::CostAboveBurst { limit: ask.limit.to_owned(), cost: ask.cost, burst }
 }
 
@@ -474,17 +457,29 @@ impl Decision {
     /// What an ask is told of what was found. A shadow always passes, so there is nothing to wait for.
     #[inline]
     fn new(ask: &Ask, outcome: &Outcome) -> Self {
-        let is_allowed = outcome.verdict == Verdict::Allow;
-        let decision = Self {
-            allowed: is_allowed,
+        let decision = Self::from(outcome);
+        if ask.is_shadow {
+            return Self {
+                allowed: true,
+                shadow: !decision.allowed,
+                retry_in: Nanos::ZERO,
+                ..decision
+            };
+        }
+        decision
+    }
+}
+
+/// What an ask is told that no shadow is over.
+impl From<&Outcome> for Decision {
+    #[inline]
+    fn from(outcome: &Outcome) -> Self {
+        Self {
+            allowed: outcome.verdict == Verdict::Allow,
             shadow: false,
             remaining: outcome.remaining,
             retry_in: outcome.retry_in,
             reset_in: outcome.reset_in,
-        };
-        if ask.is_shadow {
-            return Self { allowed: true, shadow: !is_allowed, retry_in: Nanos::ZERO, ..decision };
         }
-        decision
     }
 }

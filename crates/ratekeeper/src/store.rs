@@ -12,6 +12,7 @@ mod region;
 pub mod saved;
 pub mod shared;
 mod shares;
+mod shelf;
 mod strip;
 mod sync;
 

@@ -4,10 +4,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use ratekeeper::algorithm::gcra::Rule;
+use ratekeeper::algorithm::gcra::{Outcome, Rule};
+use ratekeeper::algorithm::inline_rule::{Ask, InlineGcra, InlineRule};
+use ratekeeper::algorithm::tokens::Action;
 use ratekeeper::limiter::{Batch, Decided, TRANSACTION_ASKS_MAX, Witness};
 use ratekeeper::limits::{ID_BYTES_MAX, IdBuffer, IdFormat, Limits, Source};
-use ratekeeper::{Limiter, Mode, Moment, Nanos, Request};
+use ratekeeper::{Keyed, Limiter, Mode, Moment, Nanos, Request};
 use ratekeeper_testkit::allocations::{Counting, assert_counted, during};
 
 #[global_allocator]
@@ -90,6 +92,7 @@ fn limiter() -> Limiter {
 }
 
 fn no_decision_of(limiter: &Limiter) {
+    let inline = Keyed::<InlineGcra>::new(1 << 20).unwrap();
     let ids: Vec<_> = (0..10_000).map(|n| format!("user-{n}")).collect();
     let mut batch = Batch::default();
     let round = |batch: &mut Batch, now: Moment| {
@@ -113,10 +116,10 @@ fn no_decision_of(limiter: &Limiter) {
         assert_eq!(limiter.transaction(&many, now).unwrap().each.len(), TRANSACTION_ASKS_MAX);
         let _ = limiter.refund_all(&many, now).unwrap();
         let rule = Rule::new(3, 1, Nanos::from_secs(1)).unwrap();
-        let carry = || limiter.carry(rule, now).unwrap();
-        let asks: [Request<'_>; 64] =
-            std::array::from_fn(|n| Request::carried(carry(), &ids[n], 1));
-        assert_eq!(limiter.batch(batch, &asks, now).iter().flatten().count(), 64);
+        let ask = Ask { rule: InlineRule::new(&rule), action: Action::CheckAndSpend, cost: 1 };
+        let questions: [_; 64] =
+            std::array::from_fn(|n| inline.question(&[ids[n].as_bytes()], ask));
+        inline.decide(&questions, &mut [Outcome::default(); 64], now);
     };
     let now = Moment::from_nanos(0);
     round(&mut batch, now);

@@ -53,7 +53,7 @@ pub(super) fn throttr(files: Option<&Files>, options: throttr::Options) -> Resul
 
 /// Answers one connection from limits, and by the rules that it brings along.
 pub(super) fn resp(files: Option<&Files>) -> Result<(), Error> {
-    replay(&mut Connection::new(resp::Door::new(limiter(load(files)?)?)), Coding::Escaped)
+    replay(&mut Connection::new(resp::Door::new(limiter(load(files)?)?, keyed()?)), Coding::Escaped)
 }
 
 fn load(files: Option<&Files>) -> Result<Limits, Error> {

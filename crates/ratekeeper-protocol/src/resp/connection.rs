@@ -1,9 +1,9 @@
 //! What clients and tools say to the connection itself, when they come and while they stay.
 
 use super::access::{Gatekeeper, Pass};
-use super::carried::KnownRule;
 use super::codec::{self, Bounds};
 use super::command::{self, Verb};
+use super::inline_rule::WrittenRule;
 use super::reply::{self, Protocol};
 use super::shape::Shape;
 use super::transaction::Queue;
@@ -36,7 +36,7 @@ pub(super) struct Client {
     name: Option<Box<[u8]>>,
     pub(super) pass: Option<Pass>,
     /// The rule that its last ask brought along.
-    pub(super) rule: Option<KnownRule>,
+    pub(super) rule: Option<WrittenRule>,
     pub(super) shape: Shape,
     /// What came behind `MULTI`, if it has come.
     pub(super) queue: Option<Box<Queue>>,

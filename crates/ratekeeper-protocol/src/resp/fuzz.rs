@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use ratekeeper::Limiter;
 use ratekeeper::limits::{Limits, Source};
 use ratekeeper::store::{MEMORY_MIN, Secret};
+use ratekeeper::{Keyed, Limiter};
 
 use super::{Door, Gatekeeper, Pass, REQUEST_BYTES_MAX, Session};
 use crate::drive::{cuts_of, drive};
@@ -43,7 +43,9 @@ pub(super) fn door(has_tokens: bool) -> Door {
     let limits = Limits::parse(&LIMITS, None).expect("the limits are right");
     let limiter = Limiter::with_secret(limits, MEMORY_MIN, Secret::new(1, 2));
     let limiter = Arc::new(limiter.expect("there is memory"));
-    let door = Door::new(limiter).with_reply_bytes(FUZZED_REPLY_BYTES);
+    let buckets =
+        Arc::new(Keyed::with_secret(MEMORY_MIN, Secret::new(1, 2)).expect("there is memory"));
+    let door = Door::new(limiter, buckets).with_reply_bytes(FUZZED_REPLY_BYTES);
     if has_tokens { door.with_keeper(Arc::new(Keeper)) } else { door }
 }
 

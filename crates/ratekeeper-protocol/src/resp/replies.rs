@@ -1,10 +1,10 @@
 //! The replies to what was gathered, in order.
 
-use ratekeeper::limiter::{Answers, Asking, Merged};
+use ratekeeper::limiter::{Answers, Asking, Decided, Merged, Witness};
 use ratekeeper::{Decision, Limiter, Mistake, Moment, Request};
 
 use super::codec::Fault;
-use super::gather::{Gathered, Step};
+use super::gather::{By, Gathered, InlineAsks, InlineRoom, Step};
 use super::reply::{self, Five, Retry};
 use crate::{Counts, Flow, spare};
 
@@ -15,43 +15,68 @@ pub(super) struct Replies<'a> {
     pub(super) counts: &'a mut Counts,
 }
 
+/// The place of an ask among those of named limits, what it costs, and what was decided; nothing if it was a
+/// mistake.
+type Answered = (usize, (u64, Option<Decision>));
+
 impl Replies<'_> {
     /// Decides what was gathered, by names that are held, and replies in order.
-    pub(super) fn decide(&mut self, gathered: &Gathered<'_>, asking: &Asking<'_>) {
+    pub(super) fn decide(
+        &mut self,
+        gathered: &mut Gathered<'_, '_>,
+        asking: &Asking<'_>,
+        witness: Option<&dyn Witness>,
+    ) {
+        let inline = &mut gathered.inline;
+        if !inline.keys.is_empty() {
+            inline.expect_outcomes();
+            let InlineRoom { questions, outcomes, .. } = &mut inline.room;
+            inline.buckets.decide(questions, outcomes, self.now);
+        }
         let mut batch = spare::take();
         let action = |place| gathered.action(place);
         let answers = asking.batch_with(&mut batch, &gathered.asks, action, self.now);
-        self.add(gathered, answers);
+        self.add(gathered, answers, witness);
         spare::put_back(batch);
     }
 
-    pub(super) fn add(&mut self, gathered: &Gathered<'_>, answers: Answers<'_>) {
-        let mut asked = gathered.asks.iter().zip(answers.decisions()).enumerate();
+    /// Replies to what was decided.
+    pub(super) fn add(
+        &mut self,
+        gathered: &Gathered<'_, '_>,
+        answers: Answers<'_>,
+        witness: Option<&dyn Witness>,
+    ) {
+        let InlineAsks { keys, room, .. } = &gathered.inline;
+        let InlineRoom { questions, outcomes, .. } = room;
+        if let Some(witness) = witness.filter(|_| !keys.is_empty()) {
+            witness.decided(&Decided::by_inline_rules(keys, questions, outcomes));
+        }
+        let named = gathered.asks.iter().map(|ask| ask.cost).zip(answers.decisions());
+        let mut named = named.enumerate();
+        let by_rule = questions.iter().zip(outcomes);
+        let mut by_rule = by_rule
+            .map(|(question, outcome)| (0, (question.ask.cost, Some(Decision::from(outcome)))));
         let mut said = gathered.said.as_slice();
         for step in &gathered.steps {
             match *step {
-                Step::Spend { burst, times } => {
-                    self.add_spent(burst, asked.by_ref().take(times), answers);
+                Step::Spend { by: By::Limit, burst, times } => {
+                    self.add_spent(burst, named.by_ref().take(times), answers);
                 }
-                Step::Refund { burst } => {
-                    let Some((place, (_, decision))) = asked.next() else { return };
-                    match decision {
-                        Some(it) => reply::five(&it, burst, Retry::Passed, self.out),
-                        None => self.blame(place, answers),
-                    }
+                Step::Spend { by: By::InlineRule, burst, times } => {
+                    self.add_spent(burst, by_rule.by_ref().take(times), answers);
                 }
-                Step::Reset => {
-                    let (Some((place, (_, before))), after) = (asked.next(), asked.next()) else {
-                        return;
-                    };
-                    let Some(before) = before else {
-                        self.blame(place, answers);
-                        continue;
-                    };
-                    let is_reset =
-                        after.is_some_and(|(_, (_, it))| it.is_some_and(|it| it.allowed));
-                    let was_there = !before.reset_in.is_zero();
-                    reply::integer((is_reset && was_there).into(), self.out);
+                Step::Refund { by: By::Limit, burst } => {
+                    self.add_refund(burst, named.next(), answers);
+                }
+                Step::Refund { by: By::InlineRule, burst } => {
+                    self.add_refund(burst, by_rule.next(), answers);
+                }
+                Step::Reset { by: By::Limit } => {
+                    self.add_reset(named.next(), named.next(), answers);
+                }
+                Step::Reset { by: By::InlineRule } => {
+                    self.add_reset(by_rule.next(), by_rule.next(), answers);
                 }
                 Step::Said(length) => {
                     let (text, behind) = said.split_at_checked(length).unwrap_or((said, &[]));
@@ -64,22 +89,43 @@ impl Replies<'_> {
 
     /// Replies to asks of one burst.
     #[inline]
-    fn add_spent<'r>(
+    fn add_spent(
         &mut self,
         burst: u64,
-        asked: impl Iterator<Item = (usize, (&'r Request<'r>, Option<Decision>))>,
+        asked: impl Iterator<Item = Answered>,
         answers: Answers<'_>,
     ) {
         let five = Five::new(burst);
-        for (place, (ask, decision)) in asked {
+        for (place, (cost, decision)) in asked {
             match decision {
                 Some(decision) => {
-                    let retry = self.judge(decision.allowed, ask.cost > burst);
+                    let retry = self.judge(decision.allowed, cost > burst);
                     five.write(&decision, retry, self.out);
                 }
                 None => self.blame(place, answers),
             }
         }
+    }
+
+    fn add_refund(&mut self, burst: u64, answered: Option<Answered>, answers: Answers<'_>) {
+        match answered {
+            Some((_, (_, Some(it)))) => reply::five(&it, burst, Retry::Passed, self.out),
+            Some((place, _)) => self.blame(place, answers),
+            None => {}
+        }
+    }
+
+    /// Replies to a reset: what was there before, and that it is there no longer.
+    fn add_reset(
+        &mut self,
+        before: Option<Answered>,
+        after: Option<Answered>,
+        answers: Answers<'_>,
+    ) {
+        let Some((place, (_, before))) = before else { return };
+        let Some(before) = before else { return self.blame(place, answers) };
+        let is_reset = after.is_some_and(|(_, (_, it))| it.is_some_and(|it| it.allowed));
+        reply::integer((is_reset && !before.reset_in.is_zero()).into(), self.out);
     }
 
     /// Replies to a transaction.

@@ -1,11 +1,14 @@
 //! The requests of a read, one after the other.
 
 use ratekeeper::Request;
+use ratekeeper::algorithm::inline_rule as inline;
+use ratekeeper::algorithm::tokens::Action;
 
-use super::carried;
 use super::codec::{self, Bounds, Fault, Words};
-use super::gather::{Gathered, Step, Terms};
-use super::shape::Shape;
+use super::gather::{By, Gathered, Step, Terms};
+use super::inline_rule::check_key;
+use super::shape::{Asked, Shape};
+use crate::scan;
 
 /// The requests of one read, of which the first may have begun before it.
 pub(super) struct Requests<'a> {
@@ -40,30 +43,55 @@ impl<'a> Requests<'a> {
         &mut self,
         shape: &Shape,
         terms: &mut Terms<'a, '_>,
-        gathered: &mut Gathered<'a>,
+        gathered: &mut Gathered<'a, '_>,
         asks_max: usize,
     ) -> Option<usize> {
         let Self { head: [], rest: first, text } = *self else { return None };
-        let (room, mut times) = (gathered.room(asks_max), 0_usize);
-        let mut same: Option<(Request<'a>, u64)> = None;
-        while times < room
+        let room = gathered.room(asks_max);
+        let (by, burst, times) = match *shape.asked()? {
+            Asked::Inline { rule, cost } => {
+                let ask = inline::Ask { rule, action: Action::CheckAndSpend, cost };
+                let times = self.while_same(shape, room, |key| {
+                    check_key(key).ok()?;
+                    gathered.inline.push(key, ask);
+                    Some(())
+                });
+                (By::InlineRule, rule.burst(), times)
+            }
+            Asked::Named { ref limit, cost } => {
+                let limit = scan::text_in(text, first.get(limit.clone())?)?;
+                let (limit, burst) = terms.for_all(limit)?;
+                let times = self.while_same(shape, room, |id| {
+                    gathered.asks.push(Request::new(limit, scan::text_in(text, id)?, cost));
+                    Some(())
+                });
+                (By::Limit, burst, times)
+            }
+        };
+        if times == 0 {
+            return None;
+        }
+        gathered.step(Step::Spend { by, burst, times }, times);
+        Some(times)
+    }
+
+    /// Takes the words that say whom requests are for, as long as these look the same.
+    #[inline]
+    fn while_same(
+        &mut self,
+        shape: &Shape,
+        most: usize,
+        mut take: impl FnMut(&'a [u8]) -> Option<()>,
+    ) -> usize {
+        let mut times = 0_usize;
+        while times < most
             && let Some((word, behind)) = shape.next(self.rest)
-            && let Some(id) = carried::plain(word, text)
+            && take(word).is_some()
         {
-            let ask = match &mut same {
-                Some((ask, _)) => {
-                    ask.id = id;
-                    *ask
-                }
-                None => same.insert(shape.ask(first, text, id, terms)?).0,
-            };
-            gathered.asks.push(ask);
             self.rest = behind;
             times = times.wrapping_add(1);
         }
-        let (_, burst) = same?;
-        gathered.step(Step::Spend { burst, times }, times);
-        Some(times)
+        times
     }
 
     /// What was read of the rest since it was `before`; nothing of what came in pieces.

@@ -3,14 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ratekeeper::{Limiter, Moment};
+use futures_util::future::join;
+use ratekeeper::algorithm::inline_rule::InlineGcra;
+use ratekeeper::limiter::Witness;
+use ratekeeper::{Keyed, Limiter, Moment};
 
 use super::access::Gatekeeper;
-use super::carried::{self, Desk, KnownRule};
 use super::codec::{Fault, REQUEST_BYTES_MAX, Scan, Words};
 use super::command::Verb;
 use super::connection::{Client, Talk};
-use super::gather::{BATCH_ASKS, Gathered, SAID_BYTES, TRIP_ASKS, Terms, joined};
+use super::gather::{
+    BATCH_ASKS, Gathered, InlineAsks, InlineRoom, SAID_BYTES, TRIP_ASKS, Terms, action_at, joined,
+};
+use super::inline_rule::WrittenRule;
 use super::replies::Replies;
 use super::reply::{self, ERROR_BYTES_MAX};
 use super::requests::Requests;
@@ -24,9 +29,12 @@ const REPLY_BYTES: usize = 64 << 10;
 /// How much room is kept for the next request that comes in pieces.
 const PARTIAL_BYTES_KEPT: usize = 4 << 10;
 
-/// Answers the commands of Redis clients from the limits of a limiter.
+/// Answers the commands of Redis clients: from the limits of a limiter, and by rules that come with asks.
 pub struct Door {
     limiter: Arc<Limiter>,
+    inline: Arc<Keyed<InlineGcra>>,
+    /// Told of what is decided by rules that come with asks.
+    witness: Option<Arc<dyn Witness>>,
     keeper: Option<Arc<dyn Gatekeeper>>,
     reply_bytes: usize,
     /// How many connections there were.
@@ -58,10 +66,17 @@ impl Session {
 }
 
 impl Door {
-    /// A door to `limiter`.
-    pub fn new(limiter: Arc<Limiter>) -> Self {
-        let connections = AtomicU64::new(0);
-        Self { limiter, keeper: None, reply_bytes: REPLY_BYTES, connections }
+    /// A door to `limiter`, and to the buckets of asks that bring their rule along.
+    pub fn new(limiter: Arc<Limiter>, inline: Arc<Keyed<InlineGcra>>) -> Self {
+        let (keeper, witness, connections) = (None, None, AtomicU64::new(0));
+        Self { limiter, inline, witness, keeper, reply_bytes: REPLY_BYTES, connections }
+    }
+
+    /// The same door, which tells `witness` of what is decided by rules that come with asks. Of named
+    /// limits its limiter tells.
+    #[must_use]
+    pub fn with_witness(self, witness: Arc<dyn Witness>) -> Self {
+        Self { witness: Some(witness), ..self }
     }
 
     /// The same door, where clients have to show a token that `keeper` knows.
@@ -89,7 +104,7 @@ impl StreamDoor for Door {
         REPLY_BYTES + TRIP_ASKS * (ERROR_BYTES_MAX + 3) + SAID_BYTES + REQUEST_BYTES_MAX;
 
     fn waits(&self) -> bool {
-        self.limiter.wherever().waits()
+        self.inline.waits() || self.limiter.wherever().waits()
     }
 
     async fn receive_wherever(
@@ -163,8 +178,6 @@ enum Stop {
     Transaction,
     /// The last request was `EXEC`: what it does is to be read before what follows it.
     Exec,
-    /// The key of the last request has to be written out first.
-    Key(Verb),
     /// The last request closes the connection.
     Close,
     Fault(Fault),
@@ -180,10 +193,6 @@ enum Paused {
 impl Door {
     fn keeper(&self) -> Option<&dyn Gatekeeper> {
         self.keeper.as_deref()
-    }
-
-    fn desk(&self, now: Moment) -> Desk<'_> {
-        Desk { limiter: &self.limiter, now }
     }
 
     /// Numbers who is new, and looks whether who has shown a token still has a good one.
@@ -235,9 +244,9 @@ impl Door {
         start: usize,
     ) -> Paused {
         let mut words = Words::new();
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered::new(&self.inline);
         loop {
-            let mut terms = Terms::new(self.desk(replies.now));
+            let mut terms = Terms::new(&self.limiter);
             let stop = self.gather(
                 requests,
                 client,
@@ -246,24 +255,23 @@ impl Door {
                 &mut gathered,
                 replies.counts,
             );
-            let (is_said, waits) = (gathered.asks.is_empty(), self.waits());
+            let (is_said, waits) = (gathered.asks_nothing(), self.waits());
             if is_said {
                 replies.out.extend_from_slice(&gathered.said);
             } else if !waits {
-                replies.decide(&gathered, &terms.asking);
+                replies.decide(&mut gathered, &terms.asking, self.witness.as_deref());
             }
             // A reload waits for who holds the limits, so nobody does while it waits itself.
             drop(terms);
             if waits && !is_said {
                 // Boxed, like all that is seldom: others need no room for it.
-                Box::pin(self.decide(&gathered, replies)).await;
+                Box::pin(self.decide(&mut gathered, replies)).await;
             }
             match stop {
                 Stop::Full => {}
                 Stop::Dry => return Paused::Ended(Flow::Open),
                 Stop::Exec => return Paused::Exec,
                 Stop::Transaction => self.transact(&words, replies).await,
-                Stop::Key(verb) => Box::pin(self.write_out(verb, &words, client, replies)).await,
                 Stop::Close => return Paused::Ended(Flow::Close),
                 Stop::Fault(fault) => return Paused::Ended(replies.break_off(fault)),
             }
@@ -282,7 +290,7 @@ impl Door {
         client: &mut Client,
         terms: &mut Terms<'a, '_>,
         words: &mut Words<'a>,
-        gathered: &mut Gathered<'a>,
+        gathered: &mut Gathered<'a, '_>,
         counts: &mut Counts,
     ) -> Stop {
         let asks_max = if self.waits() { TRIP_ASKS } else { BATCH_ASKS };
@@ -312,7 +320,7 @@ impl Door {
         client: &mut Client,
         terms: &mut Terms<'a, '_>,
         words: &mut Words<'a>,
-        gathered: &mut Gathered<'a>,
+        gathered: &mut Gathered<'a, '_>,
         counts: &mut Counts,
     ) -> Option<Stop> {
         let (head, before) = (requests.head, requests.rest);
@@ -342,10 +350,11 @@ impl Door {
         match command.verb {
             Verb::ClThrottle | Verb::ClReset => {
                 let (key, words) = arguments.split_first()?;
-                let Some(key) = carried::plain(key, requests.text) else {
-                    return Some(Stop::Key(command.verb));
-                };
-                gather_carried(command.verb, key, words, client, gathered, terms.desk);
+                if command.verb == Verb::ClReset {
+                    gathered.cl_reset(key);
+                } else {
+                    gathered.cl_throttle(key, words, &mut client.rule);
+                }
             }
             Verb::Throttle => gathered.throttle(terms, arguments, requests.text),
             Verb::ThrottleTransaction => return Some(Stop::Transaction),
@@ -367,7 +376,7 @@ impl Door {
         verb: Verb,
         words: &[&'a [u8]],
         client: &mut Client,
-        gathered: &mut Gathered<'a>,
+        gathered: &mut Gathered<'a, '_>,
     ) -> Flow {
         let (keeper, mut flow) = (self.keeper(), Flow::Open);
         if verb == Verb::ThrottleReset {
@@ -378,32 +387,18 @@ impl Door {
         flow
     }
 
-    /// Decides an ask whose key is no text, or could be taken for one that is not. It is alone: what
-    /// stands for its key lives no longer than this.
-    async fn write_out(
-        &self,
-        verb: Verb,
-        words: &[&[u8]],
-        client: &mut Client,
-        replies: &mut Replies<'_>,
-    ) {
-        let [_, key, words @ ..] = words else { return };
-        let key = carried::text_of(key);
-        let mut gathered = Gathered::default();
-        let desk = self.desk(replies.now);
-        gather_carried(verb, &key, words, client, &mut gathered, desk);
-        self.decide(&gathered, replies).await;
-    }
-
     /// Decides what was gathered, wherever, and replies in order.
-    async fn decide(&self, gathered: &Gathered<'_>, replies: &mut Replies<'_>) {
-        if gathered.asks.is_empty() {
-            return replies.out.extend_from_slice(&gathered.said);
-        }
-        let (limiter, mut batch) = (self.limiter.wherever(), spare::take());
-        let action = |place| gathered.action(place);
-        let answers = limiter.batch_with(&mut batch, &gathered.asks, action, replies.now).await;
-        replies.add(gathered, answers);
+    async fn decide(&self, gathered: &mut Gathered<'_, '_>, replies: &mut Replies<'_>) {
+        let (limiter, mut batch, now) = (self.limiter.wherever(), spare::take(), replies.now);
+        let inline = &mut gathered.inline;
+        inline.expect_outcomes();
+        let InlineAsks { buckets, room, .. } = inline;
+        let InlineRoom { questions, names, outcomes } = room;
+        let by_rule = buckets.decide_wherever(questions, names, outcomes, now);
+        let (asks, action) = (&gathered.asks, |place| action_at(&gathered.actions, place));
+        // They have no bucket in common, so both are asked at once.
+        let (answers, ()) = join(limiter.batch_with(&mut batch, asks, action, now), by_rule).await;
+        replies.add(gathered, answers, self.witness.as_deref());
         spare::put_back(batch);
     }
 
@@ -436,7 +431,7 @@ impl Door {
 }
 
 /// Replies to a request that is not done at once, or says when others are.
-fn wait(turn: Turn, gathered: &mut Gathered<'_>, counts: &mut Counts) -> Option<Stop> {
+fn wait(turn: Turn, gathered: &mut Gathered<'_, '_>, counts: &mut Counts) -> Option<Stop> {
     match turn {
         Turn::Now => None,
         Turn::Done(text) => {
@@ -456,36 +451,20 @@ fn wait(turn: Turn, gathered: &mut Gathered<'_>, counts: &mut Counts) -> Option<
     }
 }
 
-#[inline]
-fn gather_carried<'a>(
-    verb: Verb,
-    key: &'a str,
-    words: &[&[u8]],
-    client: &mut Client,
-    gathered: &mut Gathered<'a>,
-    desk: Desk<'_>,
-) {
-    if verb == Verb::ClReset {
-        gathered.cl_reset(key, desk);
-    } else {
-        gathered.cl_throttle(key, words, &mut client.rule, desk);
-    }
-}
-
 /// Remembers what a request looks like that was gathered last, if the next is likely to.
 fn learn(
     verb: Verb,
     request: &[u8],
     words: &[&[u8]],
     client: &mut Client,
-    gathered: &Gathered<'_>,
+    gathered: &Gathered<'_, '_>,
 ) {
-    let (Some((cost, burst)), Some(b'*')) = (gathered.last_spend(), request.first()) else {
+    let (Some((cost, _)), Some(b'*')) = (gathered.last_spend(), request.first()) else {
         return;
     };
     match (verb, client.rule, words) {
-        (Verb::ClThrottle, Some(KnownRule { carried: rule, .. }), _) => {
-            client.shape.learn(request, words, 1, Asked::Carried { rule, burst, cost });
+        (Verb::ClThrottle, Some(WrittenRule { rule, .. }), _) => {
+            client.shape.learn(request, words, 1, Asked::Inline { rule, cost });
         }
         (Verb::Throttle, _, [_, limit, ..]) => {
             let start = limit.as_ptr().addr().wrapping_sub(request.as_ptr().addr());

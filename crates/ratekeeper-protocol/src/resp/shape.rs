@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use ratekeeper::{Carried, Request};
+use ratekeeper::algorithm::inline_rule::InlineRule;
 
 use super::codec;
-use super::gather::Terms;
-use crate::scan;
 
 /// How long an ask can be that is remembered, without whom it is for. Every connection has its own.
 const SHAPE_BYTES_MAX: usize = 128;
@@ -25,7 +23,7 @@ pub(super) struct Shape {
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
     /// Tokens by the rule that it brings along.
-    Carried { rule: Carried, burst: u64, cost: u64 },
+    Inline { rule: InlineRule, cost: u64 },
     /// Tokens of the limit whose name stands here.
     Named { limit: Range<usize>, cost: u64 },
 }
@@ -51,25 +49,9 @@ impl Shape {
         Some((word, rest.strip_prefix(behind)?))
     }
 
-    /// What a request asks that looks the same, for `id`, and how much its bucket holds. Nothing
-    /// where that is not the same for everybody, or the rule has to be made known again.
+    /// What such a request asks.
     #[inline]
-    pub(super) fn ask<'a>(
-        &self,
-        request: &'a [u8],
-        text: &'a str,
-        id: &'a str,
-        terms: &mut Terms<'a, '_>,
-    ) -> Option<(Request<'a>, u64)> {
-        match self.asked.as_ref()? {
-            Asked::Carried { rule, burst, cost } => {
-                terms.desk.still_has(*rule).then(|| (Request::carried(*rule, id, *cost), *burst))
-            }
-            Asked::Named { limit, cost } => {
-                let limit = scan::text_in(text, request.get(limit.clone())?)?;
-                let (limit, burst) = terms.for_all(limit)?;
-                Some((Request::new(limit, id, *cost), burst))
-            }
-        }
+    pub(super) fn asked(&self) -> Option<&Asked> {
+        self.asked.as_ref()
     }
 }

@@ -32,14 +32,14 @@ impl Owners {
         // The number 0 is that of averages of `default`, which are no rule's.
         let nth = |step: u32| Owner::new((first.wrapping_add(step) & MASK).wrapping_add(1));
         let free = (0..=MASK).map(nth).find(|owner| !self.names.contains_key(owner));
-        let owner = free.unwrap_or(Owner::CARRIED);
+        let owner = free.unwrap_or(Owner::NOBODY);
         self.names.insert(owner, name(list, place, expression));
         owner
     }
 
     /// What an owner is called; none if no rule of the file has this number.
     pub(super) fn name(&self, owner: Owner) -> Option<&str> {
-        if owner == Owner::CARRIED {
+        if owner == Owner::NOBODY {
             return Some("default");
         }
         self.names.get(&owner).map(|name| &**name)

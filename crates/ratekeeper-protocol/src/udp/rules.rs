@@ -107,7 +107,7 @@ impl Rules {
     }
 
     /// What the owner of averages is called that a rule of this file stands for: its list, its place
-    /// there, and its expression. The averages of `default` have [`Owner::CARRIED`].
+    /// there, and its expression. The averages of `default` have [`Owner::NOBODY`].
     pub(super) fn owner_name(&self, owner: Owner) -> Option<&str> {
         self.owners.name(owner)
     }

@@ -6,9 +6,10 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
+use ratekeeper::algorithm::inline_rule::InlineGcra;
 use ratekeeper::limits::{Limits, Source};
 use ratekeeper::store::{MEMORY_MIN, Secret};
-use ratekeeper::{Limiter, Moment, Nanos};
+use ratekeeper::{Keyed, Limiter, Moment, Nanos};
 use ratekeeper_protocol::resp::{Door, Session};
 use ratekeeper_protocol::{Counts, Flow, StreamDoor as _};
 use ratekeeper_testkit::random::Random;
@@ -35,6 +36,18 @@ fn limiter(elsewhere: Option<&Arc<Elsewhere>>) -> Arc<Limiter> {
     Arc::new(limiter)
 }
 
+fn buckets(elsewhere: Option<&Arc<Elsewhere>>) -> Arc<Keyed<InlineGcra>> {
+    let buckets = Keyed::with_secret(MEMORY_MIN, Secret::new(1, 2)).unwrap();
+    if let Some(elsewhere) = elsewhere {
+        buckets.share(elsewhere.clone()).unwrap();
+    }
+    Arc::new(buckets)
+}
+
+fn door(elsewhere: Option<&Arc<Elsewhere>>) -> Door {
+    Door::new(limiter(elsewhere), buckets(elsewhere))
+}
+
 const TRANSACTION: &str = "THROTTLE.TRANSACTION L a 1 I 10.0.0.1 1\n";
 
 fn request(random: &mut Random) -> &'static str {
@@ -59,7 +72,7 @@ fn request(random: &mut Random) -> &'static str {
 #[test]
 fn what_one_read_brought_is_answered_as_one_by_one_in_few_trips() {
     let elsewhere = Arc::new(Elsewhere::default());
-    let (near, far) = (Door::new(limiter(None)), Door::new(limiter(Some(&elsewhere))));
+    let (near, far) = (door(None), door(Some(&elsewhere)));
     let mut random = Random::new(7);
     let mut now = Moment::EPOCH;
     let (mut near_session, mut far_session) = (Session::default(), Session::default());
@@ -95,8 +108,9 @@ fn a_reload_does_not_wait_for_who_waits_for_the_store() {
     let binary_key = "*5\r\n$11\r\nCL.THROTTLE\r\n$4\r\nhex:\r\n$1\r\n2\r\n$1\r\n3\r\n$2\r\n60\r\n";
     for request in ["THROTTLE L a\n", TRANSACTION, "PING\nTHROTTLE.TRANSACTION L a 1\n", binary_key]
     {
-        let limiter = limiter(Some(&Arc::default()));
-        let door = Door::new(Arc::clone(&limiter));
+        let elsewhere = Arc::default();
+        let limiter = limiter(Some(&elsewhere));
+        let door = Door::new(Arc::clone(&limiter), buckets(Some(&elsewhere)));
         let (mut session, mut out, mut counts) =
             (Session::default(), Vec::new(), Counts::default());
         let bytes = request.as_bytes();

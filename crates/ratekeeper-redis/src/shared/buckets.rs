@@ -28,7 +28,7 @@ const MOVED_MAX: usize = ratekeeper::limits::OVERRIDES_MAX;
 /// What who is denied because Redis is away is told to wait: by then it is known to be back.
 const AWAY: Nanos = Nanos::from_secs(1);
 /// What who is denied because other transactions hold the bucket is told to wait: a few of them.
-const HELD: Nanos = Nanos::new(100_000_000);
+pub(super) const HELD: Nanos = Nanos::new(100_000_000);
 
 /// The buckets of named limits.
 pub(super) struct Buckets {
@@ -49,11 +49,6 @@ impl SharedStore<Gcra> for Buckets {
     fn install(&self, book: &Arc<Book>, at: Moment) {
         self.home.denials.install(book);
         self.rules.store(Arc::new(self.rules.load().next(book, at)));
-    }
-
-    fn forget_carried(&self) {
-        self.home.denials.forget_carried();
-        self.rules.store(Arc::new(self.rules.load().without_carried()));
     }
 
     /// Nobody is asked: each is carried over in Redis by the first ask of it, as of `at`.
@@ -406,9 +401,6 @@ impl<'a> Stay<'a> {
                 self.store.leases.forget(denials.seal.fingerprint(name));
             } else if is_denied && !gives && !is_held {
                 denials.remember(name, cell, *forgotten, self.now);
-            } else if question.ask.rule.carried().is_some() {
-                // It may have been under another rule, by which it was denied.
-                denials.forget(name);
             }
         }
         if let Some(answer) = answers.first() {

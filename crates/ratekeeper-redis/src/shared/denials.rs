@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use ratekeeper::Moment;
-use ratekeeper::algorithm::Algorithm as _;
-use ratekeeper::algorithm::book::{self, Action, Book, BucketCell, Gcra};
+use ratekeeper::algorithm::Algorithm;
+use ratekeeper::algorithm::book::{self, Book, Gcra};
 use ratekeeper::algorithm::gcra::{Outcome, Verdict};
+use ratekeeper::algorithm::inline_rule::{self, InlineCell, InlineGcra};
+use ratekeeper::algorithm::tokens::Action;
 use ratekeeper::store::{Fingerprint, MemoryStore, Seal, Secret, Store as _};
 
 use crate::node::Heard;
@@ -20,12 +22,12 @@ const DENIALS_BYTES: usize = 16 << 20;
 /// Buckets that are known to be empty. While one is, nobody need ask for it: a denial changes
 /// nothing, and nobody but a refund, a reset or a new limit makes it end earlier. All are forgotten
 /// when nobody hears of these any more, and none is remembered.
-pub(super) struct Denials {
+pub(super) struct Denials<A: Tokens> {
     /// What buckets are found by.
     pub(super) seal: Seal,
-    cells: ArcSwap<MemoryStore<Gcra>>,
+    cells: ArcSwap<MemoryStore<A>>,
     /// Those that `cells` has. Whoever replaces one of the two holds it.
-    book: Mutex<Arc<Book>>,
+    book: Mutex<Arc<A::Book>>,
     /// How many connections hear what changes.
     listening: AtomicUsize,
     /// How often something was forgotten: all of them, and those of a part of all buckets. What was
@@ -40,9 +42,43 @@ const PARTS: usize = 1024;
 #[cfg(test)]
 mod tests;
 
-impl Denials {
+/// An algorithm whose denials end by themselves.
+pub(super) trait Tokens: Algorithm<Outcome = Outcome, Book: Default> {
+    /// Whether it asks for tokens; and the ask that only looks whether they are there.
+    fn look(ask: &Self::Ask) -> Option<Self::Ask>;
+
+    /// Whether a bucket that is known is one that the ask is decided by.
+    fn is_known(_cell: &Self::Cell, _ask: &Self::Ask) -> bool {
+        true
+    }
+}
+
+fn is_spend(action: Action, cost: u64) -> bool {
+    !matches!(action, Action::Refund | Action::Reset) && cost > 0
+}
+
+impl Tokens for Gcra {
+    fn look(ask: &book::Ask) -> Option<book::Ask> {
+        let look = book::Ask { action: Action::CheckOnly, ..*ask };
+        is_spend(ask.action, ask.cost).then_some(look)
+    }
+}
+
+impl Tokens for InlineGcra {
+    fn look(ask: &inline_rule::Ask) -> Option<inline_rule::Ask> {
+        let look = inline_rule::Ask { action: Action::CheckOnly, ..*ask };
+        is_spend(ask.action, ask.cost).then_some(look)
+    }
+
+    /// By another rule tokens come back at another rate, from when Redis hears of that rule on.
+    fn is_known(cell: &InlineCell, ask: &inline_rule::Ask) -> bool {
+        cell.rule() == ask.rule
+    }
+}
+
+impl<A: Tokens> Denials<A> {
     pub(super) fn new() -> io::Result<Self> {
-        let book = Arc::new(Book::default());
+        let book = Arc::new(A::Book::default());
         let cells = MemoryStore::new(&book, DENIALS_BYTES)?;
         Ok(Self {
             seal: Secret::random().seal(),
@@ -76,13 +112,6 @@ impl Denials {
         self.cells.load().learn(bucket, None, Moment::EPOCH);
     }
 
-    /// Forgets all under rules that came with asks.
-    pub(super) fn forget_carried(&self) {
-        self.all_forgotten.fetch_add(1, Ordering::SeqCst);
-        let full = |cell: BucketCell| cell.rule().carried().map(|_| BucketCell::FULL);
-        self.cells.load().rewrite(Moment::EPOCH, |cell, _| full(cell));
-    }
-
     fn forget_all(&self) {
         let book = self.book.lock();
         self.all_forgotten.fetch_add(1, Ordering::SeqCst);
@@ -97,25 +126,18 @@ impl Denials {
     }
 
     /// The answer to an ask whose bucket is known to be empty.
-    pub(super) fn find(
-        &self,
-        bucket: Fingerprint,
-        ask: &book::Ask,
-        now: Moment,
-    ) -> Option<Outcome> {
-        let is_spend =
-            matches!(ask.action, Action::CheckAndSpend | Action::CheckOnly | Action::SpendOnly);
-        if !is_spend || ask.cost == 0 {
-            return None;
-        }
-        let ask = book::Ask { action: Action::CheckOnly, ..*ask };
-        let outcome = self.cells.load().look(bucket, |book, cell| known(book, cell?, &ask, now))?;
+    pub(super) fn find(&self, bucket: Fingerprint, ask: &A::Ask, now: Moment) -> Option<Outcome> {
+        let look = A::look(ask)?;
+        let outcome = self.cells.load().look(bucket, |book, cell| {
+            let cell = cell.filter(|cell| A::is_known(cell, ask))?;
+            Some(A::decide(book, Some(cell), &look, now).0)
+        })?;
         (outcome.verdict == Verdict::Deny).then_some(outcome)
     }
 
     /// Remembers a bucket, unless something of it was forgotten since `forgotten` was read, or
     /// nobody would hear of it.
-    pub(super) fn remember(&self, name: &[u8], cell: BucketCell, forgotten: u64, now: Moment) {
+    pub(super) fn remember(&self, name: &[u8], cell: A::Cell, forgotten: u64, now: Moment) {
         let bucket = self.seal.fingerprint(name);
         if self.listening.load(Ordering::SeqCst) == 0 || self.forgotten(bucket) != forgotten {
             return;
@@ -128,16 +150,18 @@ impl Denials {
         }
     }
 
-    /// Brings over to new rules what is remembered.
-    pub(super) fn carry_over(&self, at: Moment) {
-        self.cells.load().carry_over(&[], at);
-    }
-
     /// How often something was forgotten that may be of this bucket.
     pub(super) fn forgotten(&self, bucket: Fingerprint) -> u64 {
         // Both only grow, so the sum is the same only if both are.
         let all = self.all_forgotten.load(Ordering::SeqCst);
         all.wrapping_add(self.part(bucket).load(Ordering::SeqCst))
+    }
+}
+
+impl Denials<Gcra> {
+    /// Brings over to new rules what is remembered.
+    pub(super) fn carry_over(&self, at: Moment) {
+        self.cells.load().carry_over(&[], at);
     }
 
     /// Knows these rules from now on.
@@ -152,12 +176,4 @@ impl Denials {
         *known = Arc::clone(book);
         cells.install(book);
     }
-}
-
-/// The answer of a bucket that is known. If the ask brings its rule along, there is one only if the
-/// bucket is under that rule: under another tokens come back at another rate, until Redis has heard of this
-/// one.
-fn known(book: &Book, cell: BucketCell, ask: &book::Ask, now: Moment) -> Option<Outcome> {
-    let is_known = ask.rule.carried().is_none() || cell.rule() == ask.rule;
-    is_known.then(|| Gcra::decide(book, Some(cell), ask, now).0)
 }

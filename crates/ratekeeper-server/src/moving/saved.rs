@@ -56,8 +56,9 @@ impl SavedState {
         let saved = StateDir::bytes(folder.folder()).unwrap_or_default();
         let saved = usize::try_from(saved).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_SAVED);
         let spare = saved.saturating_add(SPARE_BYTES);
-        let shares =
-            Shares { limits: saved.saturating_add(ROOM_BYTES), averages: spare, quotas: spare };
+        let limits_bytes = saved.saturating_add(ROOM_BYTES);
+        let (averages, quotas, inline_rules) = (spare, spare, spare);
+        let shares = Shares { limits: limits_bytes, averages, quotas, inline_rules };
         let standing = Standing::open(limits, Some(folder.folder()), wall)?;
         let at = folder.clocks().map_or(wall, |saved| saved.resume(wall));
         let limits = Arc::clone(&standing.load().limits);

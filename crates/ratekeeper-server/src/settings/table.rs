@@ -29,7 +29,7 @@ const BODY_MIN: usize = 4 << 10;
 /// The longest that a decision may wait.
 const STORE_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 /// Who brings a rule along may ask by it for so long.
-const _: () = assert!(2 * STORE_TIMEOUT_MAX.as_nanos() < ratekeeper::limiter::ERA.get());
+const _: () = assert!(2 * STORE_TIMEOUT_MAX.as_nanos() < ratekeeper::limiter::ASK_TIME_MAX.get());
 /// The longest that a thread looks for requests before it sleeps: looking takes all of a core.
 const POLL_MAX: Duration = Duration::from_millis(10);
 

@@ -46,7 +46,7 @@ impl Rule {
         if !(f64::MIN_POSITIVE..=Self::PERIOD_SECS_MAX).contains(&period_secs) {
             return Err(RuleError::Period);
         }
-        Ok(Self { limit, period_secs, strict, owner: Owner::CARRIED })
+        Ok(Self { limit, period_secs, strict, owner: Owner::NOBODY })
     }
 
     /// The same rule, whose keys have a share of a full store of their own.

@@ -7,15 +7,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::carried::CarriedRules;
 pub use super::cell::BucketCell;
-use super::cell::{EMPTIED, flags_after};
+use super::cell::spend_plain;
 use super::gcra::{self, Debt, Outcome, Rule, Verdict};
+pub use super::tokens::Action;
+use super::tokens::{self, Bucket};
 use super::{Algorithm, Change, Owner, Share, Standing};
 use crate::{Moment, Nanos};
 
-/// A bucket of which this part or more is missing is as protected as an empty one.
-const PROTECTED_PART: f64 = 0.5;
 /// How many rules of named limits one book can hold.
 pub const RULES_MAX: usize = 1 << 24;
 
@@ -59,8 +58,6 @@ pub struct Book {
     entries: Vec<Entry>,
     /// What each owner may have of a full store, by number.
     shares: Arc<Vec<Share>>,
-    /// Those that come with asks, in common with all clones of this book.
-    carried: Arc<CarriedRules>,
     /// Which one it is, if whoever asks by it wants to know whether a store still has it.
     edition: u64,
 }
@@ -80,14 +77,14 @@ impl Book {
             return Err(BookFull);
         }
         let id = RuleId(u32::try_from(self.entries.len()).map_err(|_| BookFull)?);
-        self.entries.push(Entry { rule, successor: id, owner: Owner::CARRIED });
+        self.entries.push(Entry { rule, successor: id, owner: Owner::NOBODY });
         Ok(id)
     }
 
     /// Adds a rule under a number that no rule has any more.
     pub(crate) fn put(&mut self, id: RuleId, rule: Rule) {
         if let Some(entry) = self.entries.get_mut(id.0 as usize) {
-            *entry = Entry { rule, successor: id, owner: Owner::CARRIED };
+            *entry = Entry { rule, successor: id, owner: Owner::NOBODY };
         }
     }
 
@@ -129,7 +126,7 @@ impl Book {
     /// Whose keys are under a rule.
     #[inline]
     pub fn owner(&self, id: RuleId) -> Owner {
-        self.entries.get(id.0 as usize).map_or(Owner::CARRIED, |entry| entry.owner)
+        self.entries.get(id.0 as usize).map_or(Owner::NOBODY, |entry| entry.owner)
     }
 
     /// From now on each rule on the left is decided as the one on the right, and so is all that
@@ -148,14 +145,9 @@ impl Book {
     }
 
     /// The rule that a cell is under, where it stands: a copy takes longer than what searches do with it.
-    /// One that came with its ask is put into `carried`.
     #[inline]
-    fn rule_of<'a>(&'a self, cell: &BucketCell, carried: &'a mut Option<Rule>) -> Option<&'a Rule> {
-        if let Some(entry) = self.entries.get(cell.rule().0 as usize) {
-            return Some(&entry.rule);
-        }
-        *carried = self.carried.rule(cell.rule());
-        carried.as_ref()
+    fn rule_of(&self, cell: &BucketCell) -> Option<&Rule> {
+        self.entries.get(cell.rule().0 as usize).map(|entry| &entry.rule)
     }
 
     #[inline]
@@ -165,11 +157,6 @@ impl Book {
 
     pub(crate) fn set_edition(&mut self, edition: u64) {
         self.edition = edition;
-    }
-
-    /// The rules that come with asks.
-    pub(crate) fn carried(&self) -> &Arc<CarriedRules> {
-        &self.carried
     }
 
     /// How many rules of named limits there are.
@@ -192,18 +179,13 @@ impl Book {
 
     /// The rule of this number, if the book has it.
     pub fn rule(&self, id: RuleId) -> Option<Rule> {
-        match self.entries.get(id.0 as usize) {
-            Some(entry) => (!entry.is_gone()).then_some(entry.rule),
-            None => self.carried.rule(id),
-        }
+        self.entries.get(id.0 as usize).filter(|entry| !entry.is_gone()).map(|entry| entry.rule)
     }
 
     /// The rule in force for asks under `id`, and its number.
     #[inline]
     pub fn in_force(&self, id: RuleId) -> Option<(RuleId, Rule)> {
-        let Some(entry) = self.entries.get(id.0 as usize) else {
-            return self.carried.rule(id).map(|rule| (id, rule));
-        };
+        let entry = self.entries.get(id.0 as usize)?;
         if entry.successor == id {
             return Some((id, entry.rule));
         }
@@ -225,21 +207,6 @@ impl Book {
         let debt = cell.map_or(Debt::NONE, |cell| self.debt(&cell, id, &rule, now));
         Some((rule, debt))
     }
-}
-
-/// What an ask wants done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Take the tokens if the whole transaction is allowed; deny it if they are not there.
-    CheckAndSpend,
-    /// Deny the transaction if the tokens are not there; take none.
-    CheckOnly,
-    /// Take the tokens if they are there; never deny.
-    SpendOnly,
-    /// Give the tokens back.
-    Refund,
-    /// Fill the bucket.
-    Reset,
 }
 
 /// One question to one bucket.
@@ -276,31 +243,12 @@ impl Algorithm for Gcra {
         ask: &Ask,
         now: Moment,
     ) -> Option<(Outcome, BucketCell)> {
-        let carried;
-        let rule = match book.entries.get(ask.rule.0 as usize) {
-            Some(entry) if entry.successor == ask.rule => &entry.rule,
-            Some(_) => return None,
-            None => {
-                carried = book.carried.rule(ask.rule)?;
-                &carried
-            }
-        };
-        if !cell.is_plain_under(ask.rule) {
+        let entry = book.entries.get(ask.rule.0 as usize)?;
+        let is_in_force = entry.successor == ask.rule;
+        if !is_in_force || ask.action != Action::CheckAndSpend || ask.cost == 0 {
             return None;
         }
-        if ask.action != Action::CheckAndSpend || ask.cost == 0 {
-            return None;
-        }
-        let (after, outcome) = gcra::spend_short(rule, cell.tat(), ask.cost, now)?;
-        let renewed = match outcome.verdict {
-            Verdict::Allow => {
-                let tat = cell.tat();
-                let flags = flags_after(cell.flags(), rule, tat, outcome.remaining, now);
-                BucketCell::new(after, ask.rule, flags)
-            }
-            _ => cell.emptied(),
-        };
-        Some((outcome, renewed))
+        spend_plain(&entry.rule, cell, ask.rule, ask.cost, now)
     }
 
     #[inline]
@@ -313,53 +261,21 @@ impl Algorithm for Gcra {
         let Some((id, rule)) = book.in_force(ask.rule) else {
             return (Outcome::default(), Change::Keep);
         };
-        let before = cell.as_ref().map_or(Debt::NONE, |cell| book.debt(cell, id, &rule, now));
-        let (after, outcome) = match ask.action {
-            Action::Refund => gcra::refund_debt(&rule, before, ask.cost, now),
-            Action::Reset => (Debt::NONE, gcra::reset(&rule).1),
-            Action::CheckAndSpend | Action::CheckOnly | Action::SpendOnly => {
-                let (shown, outcome) = gcra::spend(&rule, before.shown, ask.cost, now);
-                (Debt { shown, ..before }, outcome)
-            }
-        };
-        let change = match (ask.action, outcome.verdict, cell) {
-            (Action::CheckAndSpend | Action::SpendOnly | Action::Refund, Verdict::Allow, _)
-                if ask.cost > 0 =>
-            {
-                let flags = cell.map_or(0, BucketCell::flags);
-                let over_at = before.over_at(&rule);
-                let flags = flags_after(flags, &rule, over_at, outcome.remaining, now);
-                Change::Put(BucketCell::owing(after, id, &rule, flags))
-            }
-            (Action::Reset, ..) => Change::Remove,
-            (Action::CheckOnly | Action::CheckAndSpend, Verdict::Deny, Some(cell))
-                if cell.flags() == 0 || cell.rule() != id =>
-            {
-                Change::Mark(BucketCell::owing(before, id, &rule, EMPTIED))
-            }
-            // It was written under another rule: by an ask that a reload overtook, or that brought
-            // its own.
-            (.., Some(cell)) if cell.rule() != id => {
-                Change::Mark(BucketCell::carried_over(&cell, before, id, &rule, now))
-            }
-            _ => Change::Keep,
-        };
-        (outcome, change)
+        let found = cell.map(|cell| Bucket {
+            debt: book.debt(&cell, id, &rule, now),
+            flags: cell.flags(),
+            is_under: cell.rule() == id,
+        });
+        let (outcome, change) = tokens::decide(&rule, found, ask.action, ask.cost, now);
+        (outcome, change.map(|(debt, flags)| BucketCell::owing(debt, id, &rule, flags)))
     }
 
     fn is_dry_run(ask: &Ask, outcome: &Outcome) -> bool {
-        ask.action == Action::CheckOnly && ask.cost > 0 && outcome.verdict == Verdict::Allow
+        tokens::is_dry_run(ask.action, ask.cost, outcome)
     }
 
     fn vetoes(ask: &Ask, outcome: &Outcome) -> bool {
-        match outcome.verdict {
-            Verdict::Allow => false,
-            Verdict::Deny => {
-                let is_condition = matches!(ask.action, Action::CheckAndSpend | Action::CheckOnly);
-                is_condition && !ask.is_shadow
-            }
-            Verdict::Never => !ask.is_shadow,
-        }
+        tokens::vetoes(ask.action, ask.is_shadow, outcome)
     }
 
     fn turn_away(book: &Book, ask: &Ask, wait: Nanos) -> Outcome {
@@ -371,29 +287,23 @@ impl Algorithm for Gcra {
     #[inline]
     fn idle_at(book: &Book, cell: &BucketCell) -> Moment {
         let full_at = |rule: &_| gcra::full_at(rule, cell.over_at(rule));
-        book.rule_of(cell, &mut None).map_or(Moment::EPOCH, full_at)
+        book.rule_of(cell).map_or(Moment::EPOCH, full_at)
     }
 
     fn is_idle(book: &Book, cell: &BucketCell, now: Moment) -> bool {
         let is_full = |rule: &_| gcra::is_full(rule, cell.over_at(rule), now);
-        book.rule_of(cell, &mut None).is_none_or(is_full)
+        book.rule_of(cell).is_none_or(is_full)
     }
 
     #[inline]
     fn standing(book: &Book, cell: &BucketCell, now: Moment) -> Option<Standing> {
-        let mut carried = None;
-        let rule = book.rule_of(cell, &mut carried)?;
-        let rank = gcra::missing_part(rule, cell.over_at(rule), now)?;
-        // If only empty ones were protected, who leaves one token could have a flood give all others back.
-        Some(Standing { rank, is_protected: rank >= PROTECTED_PART || cell.flags() != 0 })
+        let rule = book.rule_of(cell)?;
+        tokens::standing(rule, cell.over_at(rule), cell.flags(), now)
     }
 
     fn owed(book: &Book, cell: &BucketCell, now: Moment) -> u64 {
-        book.rule(cell.rule()).map_or(0, |rule| {
-            let debt = cell.debt(&rule).settled(&rule, now);
-            let (_, peek) = gcra::spend(&rule, debt.shown, 0, now);
-            rule.burst().saturating_sub(peek.remaining).saturating_add(debt.hidden)
-        })
+        let owed = |rule| tokens::owed(&rule, cell.debt(&rule).settled(&rule, now), now);
+        book.rule(cell.rule()).map_or(0, owed)
     }
 
     #[inline]

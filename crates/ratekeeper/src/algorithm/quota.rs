@@ -315,11 +315,11 @@ impl Algorithm for Quota {
 
     /// Quotas have no limits, so all of them are one owner's.
     fn owner((): &(), _: &QuotaCell) -> Owner {
-        Owner::CARRIED
+        Owner::NOBODY
     }
 
     fn asker((): &(), _: &Ask) -> Owner {
-        Owner::CARRIED
+        Owner::NOBODY
     }
 
     fn share((): &(), _: Owner) -> Share {

@@ -32,23 +32,14 @@ impl Batch {
         let (mut name, mut entry) = ("", Err(Unresolved::Name));
         for (place, ask) in asks.iter().enumerate() {
             let (action, cost) = (action(place), ask.cost);
-            let asked = match ask.carried {
-                None => {
-                    // Asks of one batch are often for one limit, and then it is the same text in
-                    // memory.
-                    if !std::ptr::eq(name, ask.limit) {
-                        (name, entry) = (ask.limit, resolver.entry(ask.limit));
-                    }
-                    entry.and_then(|entry| {
-                        let (bucket, rule) = entry.bucket(ask.id)?;
-                        Ok((bucket, rule, entry.shadows(action)))
-                    })
-                }
-                Some(carried) => {
-                    let bucket = resolver.keys().bucket(carried, ask.id);
-                    bucket.map(|bucket| (bucket, carried.rule(), false))
-                }
-            };
+            // Asks of one batch are often for one limit, and then it is the same text in memory.
+            if !std::ptr::eq(name, ask.limit) {
+                (name, entry) = (ask.limit, resolver.entry(ask.limit));
+            }
+            let asked = entry.and_then(|entry| {
+                let (bucket, rule) = entry.bucket(ask.id)?;
+                Ok((bucket, rule, entry.shadows(action)))
+            });
             match asked {
                 // Put together where it stays: what is written in words and copied in larger pieces
                 // has the processor wait.

@@ -54,9 +54,6 @@ pub enum Mistake {
         /// The bucket's key.
         bucket: String,
     },
-    /// The rule that the ask brings along was carried too long ago.
-    #[error("the rule was carried too long ago, and may be forgotten: carry it again")]
-    RuleForgotten,
     /// There is nothing in the transaction.
     #[error("the transaction is empty: ask for at least one limit")]
     NoAsks,

@@ -46,7 +46,7 @@ impl Limiter {
         from.begin(Section::Limits)?;
         let seal = from.secret()?.seal();
         let (mut registry, rules) = Registry::restore(from)?;
-        let old = Resolver::restore(from, &rules, &seal, &registry)?;
+        let old = Resolver::restore(from, &rules, &seal)?;
         // Buckets may be more than memory holds, so they are put back by the shares in force from now on.
         registry.share_out(&limits);
         let store = from.cells(&registry.book(), memory, at)?;

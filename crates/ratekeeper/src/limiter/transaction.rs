@@ -7,7 +7,7 @@ use crate::Moment;
 use crate::algorithm::book::{Action, Gcra};
 use crate::algorithm::gcra::Outcome;
 use crate::limits::IdBuffer;
-use crate::limits::resolver::{Keys, Resolver};
+use crate::limits::resolver::Resolver;
 use crate::store::{Question, Store};
 
 /// How many asks one transaction can have.
@@ -125,9 +125,6 @@ pub(super) fn gather(
 
 #[cold]
 fn bucket_key(resolver: &Resolver, ask: &Request<'_>) -> Result<String, Mistake> {
-    if ask.carried.is_some() {
-        return Ok(Keys::bucket_key(ask.id));
-    }
     let mut buffer = IdBuffer::new();
     let applied = resolver.applied(ask.limit, ask.id, &mut buffer);
     applied.map(|applied| applied.bucket_key()).map_err(|e| mistake(resolver, ask, e))

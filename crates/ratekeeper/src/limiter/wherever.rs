@@ -10,7 +10,7 @@ use super::{
 use crate::Moment;
 use crate::algorithm::book::{Action, Ask, Gcra, RuleId};
 use crate::algorithm::gcra::Outcome;
-use crate::limits::resolver::{Keys, Resolver};
+use crate::limits::resolver::Resolver;
 use crate::store::Question;
 use crate::store::shared::{BucketNames, SharedStore, Sharing, Visit};
 
@@ -241,10 +241,11 @@ fn bucket_names(
 ) -> BucketNames {
     let mut names = BucketNames::default();
     for (ask, question) in asks.iter().zip(questions) {
-        names.push_with(|to| match ask.carried {
-            _ if question.ask.rule == RuleId::NONE => Sharing::default(),
-            None => resolver.write_bucket_key(ask.limit, ask.id, to),
-            Some(_) => Keys::write_bucket_key(ask.id, to),
+        names.push_with(|to| {
+            if question.ask.rule == RuleId::NONE {
+                return Sharing::default();
+            }
+            resolver.write_bucket_key(ask.limit, ask.id, to)
         });
     }
     names

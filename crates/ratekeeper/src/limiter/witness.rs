@@ -2,8 +2,9 @@
 
 use super::Request;
 use crate::algorithm::Algorithm;
-use crate::algorithm::book::{Action, Ask, Gcra, RuleId};
+use crate::algorithm::book::{Action, Gcra, RuleId};
 use crate::algorithm::gcra::{Outcome, Verdict};
+use crate::algorithm::inline_rule::InlineGcra;
 use crate::limits::IdBuffer;
 use crate::limits::resolver::{Entry, Resolver};
 use crate::store::{Fingerprint, Question};
@@ -44,24 +45,46 @@ pub trait Witness: Send + Sync {
     fn decided(&self, decided: &Decided<'_>);
 }
 
+/// The name under which asks are told of that bring their rule along: that of the command which does so.
+pub const INLINE_RULES: &str = "CL.THROTTLE";
+
 /// What one call decided.
 #[derive(Clone, Copy)]
-pub struct Decided<'a> {
-    resolver: &'a Resolver,
-    asks: &'a [Request<'a>],
-    questions: &'a [Question<Gcra>],
-    outcomes: &'a [Outcome],
+pub struct Decided<'a>(Asked<'a>);
+
+#[derive(Clone, Copy)]
+enum Asked<'a> {
+    Named {
+        resolver: &'a Resolver,
+        asks: &'a [Request<'a>],
+        questions: &'a [Question<Gcra>],
+        outcomes: &'a [Outcome],
+    },
+    Inline {
+        keys: &'a [&'a [u8]],
+        questions: &'a [Question<InlineGcra>],
+        outcomes: &'a [Outcome],
+    },
 }
 
 /// One ask that was decided, looking at its own bucket only.
 #[derive(Clone, Copy)]
 pub struct Seen<'a> {
-    request: &'a Request<'a>,
-    question: &'a Question<Gcra>,
-    outcome: &'a Outcome,
+    whose: Whose<'a>,
+    bucket: Fingerprint,
+    action: Action,
+    cost: u64,
+    verdict: Verdict,
+    is_shadow: bool,
     /// Whether its transaction was denied.
     is_vetoed: bool,
-    resolver: &'a Resolver,
+}
+
+/// Whom an ask counts for.
+#[derive(Clone, Copy)]
+enum Whose<'a> {
+    Named(&'a Request<'a>, &'a Resolver),
+    Key(&'a [u8]),
 }
 
 /// What an ask is for.
@@ -95,92 +118,148 @@ impl<'a> Decided<'a> {
         questions: &'a [Question<Gcra>],
         outcomes: &'a [Outcome],
     ) -> Self {
-        Self { resolver, asks, questions, outcomes }
+        Self(Asked::Named { resolver, asks, questions, outcomes })
+    }
+
+    /// What was decided by rules that came with the asks, for a caller who asks a
+    /// [`Keyed`](crate::Keyed) and has a witness: the keys, the questions to them, and the outcomes.
+    pub fn by_inline_rules(
+        keys: &'a [&'a [u8]],
+        questions: &'a [Question<InlineGcra>],
+        outcomes: &'a [Outcome],
+    ) -> Self {
+        Self(Asked::Inline { keys, questions, outcomes })
     }
 
     /// Every ask that was decided, in order. In a batch, mistakes are left out.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Seen<'a>> + use<'a> {
-        let Self { resolver, asks, questions, outcomes } = *self;
-        let is_vetoed = self.is_vetoed();
-        let answered = questions.iter().zip(outcomes);
-        asks.iter().zip(answered).filter_map(move |(request, (question, outcome))| {
-            let is_never = outcome.verdict == Verdict::Never && !question.ask.is_shadow;
-            let is_mistake = is_never || question.ask.rule == RuleId::NONE;
-            let seen = Seen { request, question, outcome, is_vetoed, resolver };
-            (!is_mistake).then_some(seen)
-        })
-    }
-
-    /// Whether it is a transaction that one of its asks denied.
-    fn is_vetoed(&self) -> bool {
-        let vetoes = |(question, outcome): (&Question<_>, _)| Gcra::vetoes(&question.ask, outcome);
-        // All asks of a transaction are joined, and none of a batch.
-        self.questions.first().is_some_and(|question| question.joined)
-            && self.questions.iter().zip(self.outcomes).any(vetoes)
+        let (named, inline) = match self.0 {
+            Asked::Named { resolver, asks, questions, outcomes } => {
+                (Some(named(resolver, asks, questions, outcomes)), None)
+            }
+            Asked::Inline { keys, questions, outcomes } => {
+                (None, Some(by_inline_rules(keys, questions, outcomes)))
+            }
+        };
+        named.into_iter().flatten().chain(inline.into_iter().flatten())
     }
 }
 
+#[inline]
+fn named<'a>(
+    resolver: &'a Resolver,
+    asks: &'a [Request<'a>],
+    questions: &'a [Question<Gcra>],
+    outcomes: &'a [Outcome],
+) -> impl Iterator<Item = Seen<'a>> + use<'a> {
+    let vetoes = |(question, outcome): (&Question<_>, _)| Gcra::vetoes(&question.ask, outcome);
+    // All asks of a transaction are joined, and none of a batch.
+    let is_vetoed = questions.first().is_some_and(|question| question.joined)
+        && questions.iter().zip(outcomes).any(vetoes);
+    let answered = questions.iter().zip(outcomes);
+    asks.iter().zip(answered).filter_map(move |(request, (question, outcome))| {
+        let Question { bucket, ask, .. } = question;
+        let is_never = outcome.verdict == Verdict::Never && !ask.is_shadow;
+        let is_mistake = is_never || ask.rule == RuleId::NONE;
+        let seen = Seen {
+            whose: Whose::Named(request, resolver),
+            bucket: *bucket,
+            action: ask.action,
+            cost: ask.cost,
+            verdict: outcome.verdict,
+            is_shadow: ask.is_shadow,
+            is_vetoed,
+        };
+        (!is_mistake).then_some(seen)
+    })
+}
+
+#[inline]
+fn by_inline_rules<'a>(
+    keys: &'a [&'a [u8]],
+    questions: &'a [Question<InlineGcra>],
+    outcomes: &'a [Outcome],
+) -> impl Iterator<Item = Seen<'a>> + use<'a> {
+    let answered = questions.iter().zip(outcomes);
+    keys.iter().zip(answered).filter_map(|(key, (question, outcome))| {
+        let seen = Seen {
+            whose: Whose::Key(key),
+            bucket: question.bucket,
+            action: question.ask.action,
+            cost: question.ask.cost,
+            verdict: outcome.verdict,
+            is_shadow: false,
+            is_vetoed: false,
+        };
+        (outcome.verdict != Verdict::Never).then_some(seen)
+    })
+}
+
 impl<'a> Seen<'a> {
-    /// The name of the limit; [`CARRIED`](super::CARRIED) for all asks that bring their rule along.
+    /// The name of the limit; [`INLINE_RULES`] for all asks that bring their rule along.
     #[inline]
     pub fn limit(&self) -> &'a str {
-        self.request.limit
+        match self.whose {
+            Whose::Named(request, _) => request.limit,
+            Whose::Key(_) => INLINE_RULES,
+        }
     }
 
     /// What stands for the limit and the id, however the id was spelled. It is the same for all
     /// that share a limiter's buckets, also after a reload or a restart.
     #[inline]
     pub fn bucket(&self) -> Fingerprint {
-        self.question.bucket
+        self.bucket
     }
 
     /// What was asked for.
     #[inline]
     pub fn act(&self) -> Act {
-        self.question.ask.action.into()
+        self.action.into()
     }
 
     /// How many tokens.
     #[inline]
     pub fn cost(&self) -> u64 {
-        self.question.ask.cost
+        self.cost
     }
 
     /// How many tokens it took: none if they were not there, or if another ask had its transaction
     /// denied.
     pub fn spent(&self) -> u64 {
         let takes = self.act() == Act::Spend && self.ruling() == Ruling::Allowed;
-        if takes && !self.is_vetoed { self.cost() } else { 0 }
+        if takes && !self.is_vetoed { self.cost } else { 0 }
     }
 
     /// Whether it passed.
     #[inline]
     pub fn ruling(&self) -> Ruling {
-        Ruling::new(&self.question.ask, self.outcome)
-    }
-
-    /// Appends the id in its one spelling.
-    pub fn write_id(&self, to: &mut String) {
-        let Request { limit, id, carried, .. } = *self.request;
-        if carried.is_some() {
-            return to.push_str(id);
+        match (self.verdict, self.action) {
+            (Verdict::Allow, _) | (_, Action::Refund | Action::Reset) => Ruling::Allowed,
+            _ if self.is_shadow => Ruling::Shadow,
+            _ => Ruling::Denied,
         }
-        let mut buffer = IdBuffer::new();
-        let format = self.resolver.entry(limit).map(Entry::id_format);
-        // It was decided, so there is such a limit and the id is one of it.
-        let written = format.map(|format| format.canonical(id, &mut buffer));
-        to.push_str(written.ok().and_then(Result::ok).unwrap_or(id));
     }
-}
 
-impl Ruling {
-    #[inline]
-    fn new(ask: &Ask, outcome: &Outcome) -> Self {
-        match (outcome.verdict, ask.action) {
-            (Verdict::Allow, _) | (_, Action::Refund | Action::Reset) => Self::Allowed,
-            _ if ask.is_shadow => Self::Shadow,
-            _ => Self::Denied,
+    /// Appends the id in its one spelling. Of a key, bytes that are no text are written as `\xff`.
+    pub fn write_id(&self, to: &mut String) {
+        match self.whose {
+            Whose::Named(request, resolver) => {
+                let mut buffer = IdBuffer::new();
+                let format = resolver.entry(request.limit).map(Entry::id_format);
+                // It was decided, so there is such a limit and the id is one of it.
+                let written = format.map(|format| format.canonical(request.id, &mut buffer));
+                to.push_str(written.ok().and_then(Result::ok).unwrap_or(request.id));
+            }
+            Whose::Key(key) => {
+                for chunk in key.utf8_chunks() {
+                    to.push_str(chunk.valid());
+                    for byte in chunk.invalid() {
+                        to.extend(std::ascii::escape_default(*byte).map(char::from));
+                    }
+                }
+            }
         }
     }
 }

@@ -4,7 +4,6 @@
 //! name up, brings its id to its one spelling, and takes the fingerprint of that; no text is put
 //! together, and the fingerprint serves both to find an override and to find the bucket.
 
-mod carried;
 mod registry;
 mod saved;
 mod unused;
@@ -14,9 +13,9 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-pub(crate) use carried::Keys;
 use registry::Scope;
 pub(crate) use registry::{NO_EDITION, Registry};
+pub use unused::ASK_TIME_MAX;
 
 use super::{
     DefaultLimit, IdBuffer, IdError, IdFormat, Limit, Limits, NAMES_MAX, NamedLimit, OVERRIDES_MAX,
@@ -46,8 +45,6 @@ pub(crate) struct Resolver {
     places: HashMap<Box<str>, usize>,
     /// Names that are gone: their buckets are still there, should they come back.
     retired: HashMap<Box<str>, Entry>,
-    /// For asks without a name, that bring their rule along.
-    keys: Keys,
     /// Whether some name has a colon in it, as only a bucket's can.
     has_colons: bool,
 }
@@ -89,8 +86,6 @@ pub(crate) enum Unresolved {
     Id(IdError),
     /// The name has overrides, but none for this id, and no default.
     NoDefault,
-    /// The rule that came with the ask may be forgotten.
-    Rule,
 }
 
 /// What applies to a name and an id, and where it says so.
@@ -141,10 +136,9 @@ impl Resolver {
                 retired.insert(name.clone(), entry);
             }
         }
-        let keys = Keys::new(seal, registry);
         let has_colons = limits.iter().any(|named| named.name().contains(':'));
         let edition = registry.turn_over();
-        Ok(Self { limits, edition, entries, places, retired, keys, has_colons })
+        Ok(Self { limits, edition, entries, places, retired, has_colons })
     }
 
     fn all(&self) -> impl Iterator<Item = (&Box<str>, &Entry)> {
@@ -167,12 +161,6 @@ impl Resolver {
     /// Whether some name has a colon in it.
     pub(crate) fn has_colons(&self) -> bool {
         self.has_colons
-    }
-
-    /// What is not limited under a name, but by the rules that come with asks.
-    #[inline]
-    pub(crate) fn keys(&self) -> &Keys {
-        &self.keys
     }
 
     /// What is limited under a name.

@@ -32,7 +32,7 @@
 //!             limiter = Some(Limiter::restore(limits.clone(), memory, &mut reader, now)?);
 //!         }
 //!         Section::Quotas => quotas = Some(Keyed::<Quota>::restore(memory, &mut reader, now)?),
-//!         Section::Averages | Section::Clocks => {} // Passed over.
+//!         Section::Averages | Section::InlineRules | Section::Clocks => {} // Passed over.
 //!     }
 //! }
 //! // Only now has everything been checked.
@@ -48,9 +48,10 @@
 //! change places, without being noticed at the end of the frame, before any of it is used.
 //!
 //! ```text
-//! file   = "ratekeeper", version: u32, sum: u32, frame ..
+//! file   = "ratekeep", version: u32, sum: u32, frame ..
 //! frame  = mark: u8, length: u32, length bytes, sum: u32
-//! mark   = 0 the end | 1, 2, 3, 4 a section begins: limits, averages, quotas, clocks | 255 it goes on
+//! mark   = 0 the end | 1 to 5 a section begins: limits, averages, quotas, clocks, inline rules
+//!          | 255 it goes on
 //! ```
 //!
 //! The bytes of a section are records, none of which is cut in two by a frame:
@@ -59,6 +60,7 @@
 //! limits   = secret, rules, rule ids, defaults, names, cells
 //! averages = secret, cells
 //! quotas   = secret, cells
+//! inline   = secret, cells
 //! clocks   = buckets: u64, wall: u64
 //! secret   = u128
 //! rules    = count: u32, (burst: u64, step: u64, rate: u64, successor: u32) ..
@@ -67,18 +69,15 @@
 //! names    = count: u32, (name, start: u128, default: u32, own, own) ..   overrides, and lapsed ones
 //! own      = count: u32, (fingerprint: u128, rule: u32) ..
 //! name     = length: u16, UTF-8
-//! cells    = shards: u32, (carried, count: u64, (fingerprint: u128, cell) ..) ..
-//! carried  = count: u32, (rule: u32, burst: u64, step: u64, rate: u64) ..   in limits only
+//! cells    = shards: u32, (count: u64, (fingerprint: u128, cell) ..) ..
 //! ```
 #![warn(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
-mod carried;
 mod cells;
 mod clocks;
 mod reader;
 mod writer;
 
-pub use carried::SavedRules;
 pub use cells::Kept;
 pub use clocks::SavedClocks;
 pub use reader::Reader;
@@ -89,7 +88,7 @@ use std::io;
 use crate::algorithm::book::BookFull;
 
 /// Which format this writes, and the only one it reads.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// How long a frame can be: what is held in memory at a time.
 pub const FRAME_BYTES_MAX: usize = 1 << 18;
 
@@ -109,6 +108,8 @@ pub enum Section {
     Averages,
     /// A [`Keyed`](crate::Keyed) of quotas.
     Quotas,
+    /// A [`Keyed`](crate::Keyed) of buckets whose rules came with their asks.
+    InlineRules,
 }
 
 /// What a frame is to its section.
@@ -127,6 +128,7 @@ impl Mark {
             Self::Begin(Section::Averages) => 2,
             Self::Begin(Section::Quotas) => 3,
             Self::Begin(Section::Clocks) => 4,
+            Self::Begin(Section::InlineRules) => 5,
             Self::More => u8::MAX,
         }
     }
@@ -138,6 +140,7 @@ impl Mark {
             2 => Some(Self::Begin(Section::Averages)),
             3 => Some(Self::Begin(Section::Quotas)),
             4 => Some(Self::Begin(Section::Clocks)),
+            5 => Some(Self::Begin(Section::InlineRules)),
             u8::MAX => Some(Self::More),
             _ => None,
         }

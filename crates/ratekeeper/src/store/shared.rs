@@ -154,10 +154,6 @@ pub trait SharedStore<A: Algorithm>: Send + Sync {
     /// for those asks only.
     fn install(&self, book: &Arc<A::Book>, at: Moment);
 
-    /// Forgets what it remembers under rules that came with asks, and what it made of these: some may
-    /// soon be others, under the same numbers.
-    fn forget_carried(&self) {}
-
     /// Carries over what was spent to the rules of these questions, as of `at`. All others are
     /// carried over when they are next asked, as of when their rule was installed.
     fn carry_over(&self, moved: &[Question<A>], names: &BucketNames, at: Moment);

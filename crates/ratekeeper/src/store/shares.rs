@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use smallvec::SmallVec;
 
-use crate::algorithm::shelf::Shelf;
+use super::shelf::Shelf;
 use crate::algorithm::{Owner, Share};
 
 /// One part in so many of the table is in no share.

@@ -1,7 +1,7 @@
 //! The engine from outside: one program, because linking takes longer than most tests.
 
-mod carried;
 mod concurrency;
+mod inline_rules;
 mod limits_buckets;
 mod limits_busted;
 mod limits_files;

@@ -5,11 +5,13 @@
 
 use ratekeeper::algorithm::average::{self, Average};
 use ratekeeper::algorithm::gcra;
+use ratekeeper::algorithm::inline_rule::{self, InlineGcra, InlineRule};
 use ratekeeper::algorithm::quota::{self, Quota, Unit};
+use ratekeeper::algorithm::tokens::Action;
 use ratekeeper::limits::{Limits, Source};
 use ratekeeper::store::saved::{Reader, RestoreError, Section, Writer};
 use ratekeeper::store::{MEMORY_MIN, Secret};
-use ratekeeper::{Keyed, Limiter, Moment, Nanos, Request};
+use ratekeeper::{Keyed, Limiter, Moment, Nanos};
 use ratekeeper_testkit::random::Random;
 
 const NOW: Moment = Moment::from_nanos(1_700_000_000_000_000_000);
@@ -30,10 +32,12 @@ fn file() -> Vec<u8> {
     let _ = limiter.spend("A", "x", 1, NOW).unwrap();
     let _ = limiter.spend("A", "y", 1, NOW).unwrap();
     let _ = limiter.spend("B", "z", 1, NOW).unwrap();
-    for (key, burst) in [("x", 2), ("y", 3)] {
+    let inline = Keyed::<InlineGcra>::new(MEMORY_MIN).unwrap();
+    for (key, burst) in [(b"x", 2), (b"y", 3)] {
         let rule = gcra::Rule::new(burst, 1, Nanos::from_secs(60)).unwrap();
-        let carried = limiter.carry(rule, NOW).unwrap();
-        let _ = limiter.transaction(&[Request::carried(carried, key, 1)], NOW).unwrap();
+        let (rule, action) = (InlineRule::new(&rule), Action::CheckAndSpend);
+        let ask = inline_rule::Ask { rule, action, cost: 1 };
+        inline.decide(&[inline.question(&[key], ask)], &mut [gcra::Outcome::default()], NOW);
     }
     let averages = Keyed::<Average>::new(MEMORY_MIN).unwrap();
     let question = averages.question(&[b"x"], average::Rule::new(1.0, 1.0, true).unwrap());
@@ -48,6 +52,7 @@ fn file() -> Vec<u8> {
     limiter.save(&mut writer, NOW).unwrap();
     averages.save(&mut writer, NOW).unwrap();
     quotas.save(&mut writer, NOW).unwrap();
+    inline.save(&mut writer, NOW).unwrap();
     writer.finish().unwrap();
     file
 }
@@ -62,6 +67,9 @@ fn restore(file: &[u8]) -> Result<usize, RestoreError> {
             Section::Averages => Keyed::<Average>::restore(MEMORY_MIN, &mut reader, NOW)?.held(),
             Section::Clocks => continue,
             Section::Quotas => Keyed::<Quota>::restore(MEMORY_MIN, &mut reader, NOW)?.held(),
+            Section::InlineRules => {
+                Keyed::<InlineGcra>::restore(MEMORY_MIN, &mut reader, NOW)?.held()
+            }
         };
         keys += held.keys;
     }
@@ -146,7 +154,7 @@ fn the_format_is_what_the_documentation_says() {
     body.extend(Secret::new(1, 2).seal().fingerprint(b"key").get().to_le_bytes());
     let expires = NOW.as_nanos() + 3_000_000_000;
     body.extend([7, expires, 2].map(u64::to_le_bytes).concat());
-    let mut file = b"ratekeep\x05\0\0\0....\x03".to_vec();
+    let mut file = b"ratekeep\x06\0\0\0....\x03".to_vec();
     file.extend(u32::try_from(body.len()).unwrap().to_le_bytes());
     file.extend(body);
     file.extend(b"....\0\0\0\0\0....");

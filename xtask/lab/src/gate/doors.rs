@@ -27,8 +27,8 @@ pub(super) const SUBJECTS: [Subject; 12] = [
     Subject { name: "bucket: get NAME:ID alone", work: |times| named_ids(times, 1) },
     Subject { name: "Throttr: an insert, of 100", work: |times| inserts(times, PIPELINED) },
     Subject { name: "Throttr: an insert alone", work: |times| inserts(times, 1) },
-    Subject { name: "RESP: CL.THROTTLE, of 100", work: |times| carried(times, PIPELINED) },
-    Subject { name: "RESP: CL.THROTTLE alone", work: |times| carried(times, 1) },
+    Subject { name: "RESP: CL.THROTTLE, of 100", work: |times| inline_rules(times, PIPELINED) },
+    Subject { name: "RESP: CL.THROTTLE alone", work: |times| inline_rules(times, 1) },
     Subject { name: "RESP: THROTTLE, of 100", work: |times| throttles(times, PIPELINED) },
     Subject { name: "RESP: THROTTLE alone", work: |times| throttles(times, 1) },
 ];
@@ -81,8 +81,11 @@ fn inserts(times: usize, at_once: usize) -> Result<(), Failure> {
     })
 }
 
-fn carried(times: usize, at_once: usize) -> Result<(), Failure> {
-    let door = resp::Door::new(Arc::new(limiter()?));
+fn inline_rules(times: usize, at_once: usize) -> Result<(), Failure> {
+    let door = resp::Door::new(
+        Arc::new(limiter()?),
+        Arc::new(Keyed::with_secret(MEMORY_DEFAULT, SECRET)?),
+    );
     let burst = WIDE.to_string();
     stream(&door, times, at_once, |id, out| {
         write_words(&["CL.THROTTLE", id, &burst, "1", "3600"], out);
@@ -90,7 +93,10 @@ fn carried(times: usize, at_once: usize) -> Result<(), Failure> {
 }
 
 fn throttles(times: usize, at_once: usize) -> Result<(), Failure> {
-    let door = resp::Door::new(Arc::new(limiter()?));
+    let door = resp::Door::new(
+        Arc::new(limiter()?),
+        Arc::new(Keyed::with_secret(MEMORY_DEFAULT, SECRET)?),
+    );
     stream(&door, times, at_once, |id, out| write_words(&["THROTTLE", "PerClient", id], out))
 }
 

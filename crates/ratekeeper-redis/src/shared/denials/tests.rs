@@ -1,6 +1,7 @@
 //! Denials that are remembered, where there are more than memory holds.
 
 use ratekeeper::Nanos;
+use ratekeeper::algorithm::book::BucketCell;
 use ratekeeper::algorithm::gcra::Rule;
 
 use super::*;
@@ -14,7 +15,7 @@ fn the_newest_denials_are_remembered_and_nobody_else_is_denied() {
     let mut book = Book::default();
     let (limit, wait) = (Rule::new(1, 1, Nanos::from_secs(60)).unwrap(), Nanos::from_secs(60));
     let rule = book.add(limit).unwrap();
-    let denials = Denials::new().unwrap();
+    let denials = Denials::<Gcra>::new().unwrap();
     denials.install(&Arc::new(book));
     denials.hear(Heard::Began);
     let ask = book::Ask { rule, action: Action::CheckAndSpend, is_shadow: false, cost: 1 };

@@ -7,7 +7,6 @@ use hashbrown::HashMap;
 
 use super::unused::Numbers;
 use crate::algorithm::book::{Book, BookFull, RuleId};
-use crate::algorithm::carried::CarriedRules;
 use crate::algorithm::gcra::Rule;
 use crate::algorithm::{Owner, Share};
 use crate::limits::{Limits, NamedLimit};
@@ -86,7 +85,7 @@ impl Registry {
         }
     }
 
-    /// Whose keys each owner holds, by number; asks that bring their rule along have no name.
+    /// Whose keys each owner holds, by number. The first number, [`Owner::NOBODY`], is no limit's.
     pub(crate) fn names(&self) -> Vec<Option<&str>> {
         let last = self.owners.values().map(|owner| owner.number() as usize).max();
         let mut names = vec![None; last.unwrap_or(0) + 1];
@@ -111,11 +110,6 @@ impl Registry {
             self.replaced.insert(old, id);
         }
         Ok(Some(id))
-    }
-
-    /// The rules that come with asks.
-    pub(crate) fn carried(&self) -> Arc<CarriedRules> {
-        Arc::clone(self.book.carried())
     }
 
     /// From now on the book is another.

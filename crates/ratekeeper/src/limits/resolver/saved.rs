@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::{Entry, Keys, NO_EDITION, Registry, Resolver, Scope};
+use super::{Entry, NO_EDITION, Registry, Resolver, Scope};
 use crate::Nanos;
 use crate::algorithm::book::RuleId;
 use crate::algorithm::gcra::Rule;
@@ -134,7 +134,6 @@ impl Resolver {
         from: &mut Reader<R>,
         rules: &Rules,
         seal: &Seal,
-        registry: &Registry,
     ) -> Result<Self, RestoreError> {
         let mut retired = HashMap::new();
         // Those that were in force, and as many again that were gone.
@@ -142,9 +141,8 @@ impl Resolver {
             retired.insert(name(from)?, Entry::restore(from, rules, seal)?);
         }
         let (limits, entries, places) = (Limits::new(), Vec::new(), HashMap::new());
-        let keys = Keys::new(seal, registry);
         let (edition, has_colons) = (NO_EDITION, false);
-        Ok(Self { limits, edition, entries, places, retired, keys, has_colons })
+        Ok(Self { limits, edition, entries, places, retired, has_colons })
     }
 }
 

@@ -6,7 +6,7 @@
 //! - The limits in force do not name it. The limits tell.
 //! - No ask by it is under way. A reload waits for all asks by the limits that it replaces, so this is true of
 //!   all rules that the last reload replaced. It does not wait for asks of buckets that another process
-//!   decides: if there are such, a rule has to be unused for an [`ERA`] first.
+//!   decides: if there are such, a rule has to be unused for [`ASK_TIME_MAX`] first.
 //! - No bucket is under it. All buckets are looked at for that, so it is only done once there are twice as
 //!   many rules as the limits in force name and as buckets kept last.
 //! - No rule that stays points to it.
@@ -20,12 +20,14 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::{Entry, Registry, Resolver};
-use crate::Moment;
 use crate::algorithm::Owner;
 use crate::algorithm::book::{BookFull, RuleId};
-use crate::algorithm::carried::ERA;
 use crate::algorithm::gcra::Rule;
+use crate::{Moment, Nanos};
 
+/// No ask that another process decides is under way for longer: for as long a rule stays that no limit names
+/// any more.
+pub const ASK_TIME_MAX: Nanos = Nanos::from_secs(30);
 /// How many rules there may be, besides twice as many as are needed, before some leave.
 pub(super) const SPARE_RULES: usize = 64;
 
@@ -85,7 +87,7 @@ impl Registry {
     /// A number for a name that has none.
     pub(super) fn new_owner(&mut self) -> Owner {
         let Numbers { free_owners, leaving_owners, .. } = &mut self.numbers;
-        // The first is for asks that bring their rule along.
+        // The first is [`Owner::NOBODY`].
         let next = self.owners.len() + leaving_owners.len() + 1;
         free_owners.pop().unwrap_or(Owner::new(u32::try_from(next).unwrap_or(u32::MAX)))
     }
@@ -161,7 +163,9 @@ impl Registry {
         }
         match self.numbers.unused.take() {
             None => self.numbers.unused = Some((at, self.unnamed(old))),
-            Some((since, unused)) if at.since(since) >= ERA => return Some(Leaving(unused)),
+            Some((since, unused)) if at.since(since) >= ASK_TIME_MAX => {
+                return Some(Leaving(unused));
+            }
             young => self.numbers.unused = young,
         }
         None

@@ -21,13 +21,13 @@ fn makes_room(region: &mut Region<Quota>, key: u128) -> bool {
 }
 
 fn makes_room_at(region: &mut Region<Quota>, key: u128, now: Moment) -> bool {
-    let newcomer = Newcomer { owner: Owner::CARRIED, key, on_full: OnFull::Deny };
+    let newcomer = Newcomer { owner: Owner::NOBODY, key, on_full: OnFull::Deny };
     if region.shares.is_old() {
         region.shares.survey(|| |_| Share::default());
     }
     let room = region.find_room(&(), newcomer, &[], now);
     room.is_ok_and(|room| {
-        region.make_room(&(), Owner::CARRIED, room, now);
+        region.make_room(&(), Owner::NOBODY, room, now);
         true
     })
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::super::memory::MemoryStore;
 use super::super::{Fingerprint, Secret};
-use super::carried::{self, SavedRules};
 use super::{Reader, RestoreError, Section, Writer};
 use crate::Moment;
 use crate::algorithm::average::{Average, AverageCell};
 use crate::algorithm::book::{Book, BucketCell, Gcra};
+use crate::algorithm::inline_rule::{InlineCell, InlineGcra};
 use crate::algorithm::quota::{Quota, QuotaCell};
 use crate::algorithm::{Algorithm, Cell};
 
@@ -25,40 +25,12 @@ pub trait Kept: Algorithm {
     /// The section they are saved in.
     const SECTION: Section;
 
-    /// Saves what it takes to read these cells, and is not said elsewhere or `saved` already.
-    fn save_rules<W: Write>(
-        _to: &mut Writer<W>,
-        _book: &Self::Book,
-        _cells: &[(u128, Self::Cell)],
-        _saved: &mut SavedRules,
-    ) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// Adds to `book` what was so saved.
-    fn restore_rules<R: Read>(_: &mut Reader<R>, _book: &Self::Book) -> Result<(), RestoreError> {
-        Ok(())
-    }
-
     /// Whether a cell of this kind can have been written by the rules of `book`.
     fn is_sound(book: &Self::Book, cell: &Self::Cell) -> bool;
 }
 
 impl Kept for Gcra {
     const SECTION: Section = Section::Limits;
-
-    fn save_rules<W: Write>(
-        to: &mut Writer<W>,
-        book: &Book,
-        cells: &[(u128, BucketCell)],
-        saved: &mut SavedRules,
-    ) -> io::Result<()> {
-        carried::save(to, book, cells, saved)
-    }
-
-    fn restore_rules<R: Read>(from: &mut Reader<R>, book: &Book) -> Result<(), RestoreError> {
-        carried::restore(from, book)
-    }
 
     fn is_sound(book: &Book, cell: &BucketCell) -> bool {
         book.rule(cell.rule()).is_some()
@@ -81,6 +53,14 @@ impl Kept for Quota {
     }
 }
 
+impl Kept for InlineGcra {
+    const SECTION: Section = Section::InlineRules;
+
+    fn is_sound((): &(), cell: &InlineCell) -> bool {
+        cell.is_sound()
+    }
+}
+
 impl<W: Write> Writer<W> {
     pub(crate) fn secret(&mut self, secret: Secret) -> io::Result<()> {
         self.u128(secret.bits())
@@ -90,12 +70,11 @@ impl<W: Write> Writer<W> {
     /// locked for as long as it takes to copy it.
     pub(crate) fn cells<A: Kept>(&mut self, store: &MemoryStore<A>, at: Moment) -> io::Result<u64> {
         let mut live = Vec::new();
-        let (mut buckets, mut saved) = (0_u64, SavedRules::default());
+        let mut buckets = 0_u64;
         self.count(store.shards())?;
         for shard in 0..store.shards() {
             let book = store.copy_shard(shard, &mut live);
             live.retain(|(_, cell)| !A::is_idle(&book, cell, at));
-            A::save_rules(self, &book, &live, &mut saved)?;
             self.u64(live.len() as u64)?;
             buckets = buckets.saturating_add(live.len() as u64);
             for cells in live.chunks(CELLS) {
@@ -135,7 +114,6 @@ impl<R: Read> Reader<R> {
             .map_err(|source| RestoreError::Memory { memory, source })?;
         let shards = self.u32()?;
         for _ in 0..shards {
-            A::restore_rules(self, book)?;
             let count = self.u64()?;
             // Fingerprints are spread evenly, also where there are more or fewer shards now.
             let share = u128::from(count).saturating_mul(shards.into());

@@ -1,10 +1,10 @@
 //! Asks that bring their rule along, decided in Redis for all that share it.
 
-use ratekeeper::algorithm::book::Action;
-use ratekeeper::algorithm::gcra;
-use ratekeeper::limiter::{CARRIED_RULES_MAX, ERA};
-use ratekeeper::limits::{Limits, Source};
-use ratekeeper::{Batch, Clock, Decision, Limiter, Nanos, Request};
+use ratekeeper::algorithm::gcra::{self, Outcome};
+use ratekeeper::algorithm::inline_rule::{Ask, InlineGcra, InlineRule};
+use ratekeeper::algorithm::tokens::Action;
+use ratekeeper::store::shared::{BucketNames, Sharing};
+use ratekeeper::{Clock, Decision, Keyed, Nanos};
 use ratekeeper_redis::{Shared, Tls};
 use tokio::runtime::Runtime;
 
@@ -23,7 +23,7 @@ fn hourly(burst: u64) -> gcra::Rule {
 
 /// One of several processes, as far as anybody can tell.
 struct Process {
-    limiter: Limiter,
+    buckets: Keyed<InlineGcra>,
     shared: Shared,
     clock: Clock,
     runtime: Runtime,
@@ -33,27 +33,37 @@ impl Process {
     fn start(server: &Single) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let shared = Shared::new(server.url().parse().unwrap(), Tls::default(), GENEROUS).unwrap();
-        let limiter = Limiter::with_memory(Limits::new(), MEMORY).unwrap();
-        let clock = Clock::start();
-        limiter.share(shared.buckets(), clock.now()).unwrap();
-        Self { limiter, shared, clock, runtime }
+        let (buckets, clock) = (Keyed::new(MEMORY).unwrap(), Clock::start());
+        buckets.share(shared.inline_rules()).unwrap();
+        Self { buckets, shared, clock, runtime }
     }
 
     fn ask(&self, rule: gcra::Rule, cost: u64, action: Action) -> Decision {
-        let carried = self.limiter.carry(rule, self.clock.now()).unwrap();
-        self.decide(Request::carried(carried, "ada", cost), action)
+        self.decide(&[(b"ada", rule, cost)], action)[0]
     }
 
-    fn decide(&self, ask: Request<'_>, action: Action) -> Decision {
-        let (mut batch, now) = (Batch::default(), self.clock.now());
-        let asks = [ask];
-        let asked = self.limiter.wherever().batch_with(&mut batch, &asks, |_| action, now);
+    fn decide(&self, asks: &[(&[u8], gcra::Rule, u64)], action: Action) -> Vec<Decision> {
+        let mut names = BucketNames::default();
+        let question = |(key, rule, cost): &(&[u8], gcra::Rule, u64)| {
+            let ask = Ask { rule: InlineRule::new(rule), action, cost: *cost };
+            self.buckets.question(&[key], ask)
+        };
+        let questions: Vec<_> = asks.iter().map(question).collect();
+        for (key, ..) in asks {
+            names.push_with(|to| {
+                to.extend_from_slice(b"CL.THROTTLE key:");
+                to.extend_from_slice(key);
+                Sharing::default()
+            });
+        }
+        let mut outcomes = vec![Outcome::default(); asks.len()];
+        let now = self.clock.now();
         self.runtime.block_on(async {
-            let decision = asked.await.decisions().next().flatten();
+            self.buckets.decide_wherever(&questions, &names, &mut outcomes, now).await;
             // Also what is known without Redis gives others of this process time to hear from it.
             tokio::task::yield_now().await;
-            decision.unwrap()
-        })
+        });
+        outcomes.iter().map(Decision::from).collect()
     }
 
     fn spend(&self, rule: gcra::Rule, cost: u64) -> Decision {
@@ -98,25 +108,6 @@ fn a_bucket_is_shared_by_all_whatever_rules_they_bring() {
 }
 
 #[test]
-fn transactions_and_reloads_go_with_rules_that_come_with_asks() {
-    let server = Single::start();
-    let process = Process::start(&server);
-    assert_eq!(process.spend(hourly(3), 1).remaining, 2);
-    let source = Source { name: "limits.yaml", text: "A: {burst: 1, count: 1, period: 1h}" };
-    let now = process.clock.now();
-    process.limiter.reload(Limits::parse(&source, None).unwrap(), now).unwrap();
-    let carried = process.limiter.carry(hourly(3), now).unwrap();
-    let asks = [Request::new("A", "ada", 1), Request::carried(carried, "ada", 1)];
-    let transact = || {
-        let asked = process.limiter.wherever().transaction(&asks, process.clock.now());
-        process.runtime.block_on(asked).unwrap().decision.allowed
-    };
-    assert!(transact());
-    assert!(!transact(), "the limit denies it");
-    assert_eq!(process.left(hourly(3)), 1);
-}
-
-#[test]
 fn a_denial_is_remembered_under_its_own_rule_only_and_until_another_comes() {
     let server = Single::start();
     let [one, other] = [(); 2].map(|()| Process::start(&server));
@@ -143,38 +134,25 @@ fn without_redis_this_process_goes_on_with_what_it_knows() {
 }
 
 #[test]
-fn a_rule_that_gets_the_number_of_a_forgotten_one_is_not_taken_for_it() {
+fn a_thousand_rules_in_one_go_are_decided_by_each() {
     let server = Single::start();
     let process = Process::start(&server);
-    let start = process.clock.now();
-    let eras = |count: u64| start.after(Nanos::new(ERA.get() * u128::from(count)));
-    let left = |burst: u64, cost: u64, era: u64| {
-        let carried = process.limiter.carry(hourly(burst), eras(era)).unwrap();
-        let key = format!("key {burst}");
-        process.decide(Request::carried(carried, &key, cost), Action::CheckAndSpend).remaining
-    };
-    // The first to come have the first numbers, and no bucket needs them for long. In ticks of other
-    // rules, what is remembered of this denial would last for years.
-    let fine = rule(1, 7, 60);
-    assert!(process.spend(fine, 1).allowed);
-    process.remember(fine);
-    for burst in 1_000..1_200 {
-        assert_eq!(left(burst, 0, 0), burst);
+    let keys: Vec<_> = (0..1_000_u64).map(|n| (n, format!("key {n}"))).collect();
+    let asks = keys.iter().map(|(n, key)| (key.as_bytes(), hourly(10 + n), 1 + n % 3));
+    let left = process.decide(&asks.collect::<Vec<_>>(), Action::CheckAndSpend);
+    for ((n, _), decision) in keys.iter().zip(left) {
+        assert_eq!((decision.allowed, decision.remaining), (true, 9 + n - n % 3));
     }
-    let mut strangers = 1_000_000..;
-    let found_room = (0..8).map(|era| {
-        let carried =
-            strangers.by_ref().map(|burst| process.limiter.carry(hourly(burst), eras(era)));
-        carried.take_while(Result::is_ok).count()
-    });
-    assert!(found_room.sum::<usize>() > 2 * CARRIED_RULES_MAX);
-    let again = process.limiter.carry(hourly(500), eras(8)).unwrap();
-    assert_eq!(
-        process.decide(Request::carried(again, "ada", 1), Action::CheckAndSpend).remaining,
-        498
-    );
-    for burst in 10..200 {
-        assert_eq!(left(burst, 1, 8), burst - 1);
-    }
-    assert_eq!(server.text(&["DBSIZE"]), "191", "they were asked in Redis");
+    assert_eq!(server.text(&["DBSIZE"]), "1000");
+}
+
+#[test]
+fn keys_of_any_bytes_are_apart() {
+    let server = Single::start();
+    let process = Process::start(&server);
+    let keys: [&[u8]; 5] = [b"", b"\xff", b"\xfe\xff", b"hex:ff", b"a\nb"];
+    let asks = keys.map(|key| (key, hourly(3), 1));
+    let decided = process.decide(&asks, Action::CheckAndSpend);
+    assert!(decided.iter().all(|it| it.remaining == 2));
+    assert_eq!(server.text(&["DBSIZE"]), "5");
 }

@@ -204,8 +204,13 @@ impl Algorithm for InlineGcra {
         false
     }
 
-    fn carry_over((): &(), cell: InlineCell, _: Option<&Ask>, _: Moment) -> InlineCell {
-        cell
+    fn carry_over((): &(), cell: InlineCell, ask: Option<&Ask>, at: Moment) -> InlineCell {
+        let Some(new) = ask.map(|ask| ask.rule).filter(|rule| *rule != cell.rule) else {
+            return cell;
+        };
+        let debt = cell.debt(new, at);
+        let bucket = BucketCell::carried_over(&cell.bucket, debt, BESIDE, &new.rule(), at);
+        InlineCell { bucket, rule: new }
     }
 }
 

@@ -9,7 +9,7 @@ use Bound::{Any, AtLeast, AtMost};
 use Metric::{Cpu, P50, PerCpu, Rate};
 
 /// The script that `ratekeeper bench resp --command evalsha` uses too.
-const SCRIPT: &str = include_str!("../../../../../crates/ratekeeper-cli/src/bench/load/script.lua");
+const SCRIPT: &str = include_str!("../../../../../crates/ratekeeper-bench/src/load/script.lua");
 
 /// The names of the doors, as `--only` takes them.
 pub(super) const DOORS: [&str; 5] = ["udp", "bucket", "throttr", "resp", "http"];

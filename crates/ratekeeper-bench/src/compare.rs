@@ -15,10 +15,10 @@ use crate::error::BenchError;
 const ROUNDS_MAX: u64 = 1_000;
 
 pub(crate) const COMPARE_HELP: &str = "\
-Each target is a command line in one word: what stands behind `ratekeeper bench`, from `udp` on. Each
-round measures both for a short time, in turns: A B, then B A. Whatever else the machine does then
-falls on both. A ratio is made of the two runs of one round; told are the median of all ratios, the
-quartiles between which half of them lie, and the least and the largest. If 1 lies well inside,
+Each target is a command line in one word: what stands behind `ratekeeper bench`, from `udp` on.
+Each round measures both for a short time, in turns: A B, then B A. Whatever else the machine does
+then falls on both. A ratio is made of the two runs of one round; told are the median of all ratios,
+the quartiles between which half of them lie, and the least and the largest. If 1 lies well inside,
 nothing was shown.
 
 EXAMPLES

@@ -89,7 +89,8 @@ COMMANDS
   get           GET KEY
   'ANY WORDS'   as they are, one alone if in capitals; with --denied N, an answer that is or begins
                 with N is a denial
-Where there is a token, in RATEKEEPER_TOKEN or a file, every connection shows it first, in clear text.
+Where there is a token, in RATEKEEPER_TOKEN or a file, every connection shows it first, in clear
+text.
 To --judge throttle, name the limits file; cl-throttle and evalsha have the rule in the request.
 
 EXAMPLES

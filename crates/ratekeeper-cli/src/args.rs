@@ -3,24 +3,22 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use ratekeeper::Nanos;
-use ratekeeper::limits::parse_duration;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use ratekeeper_bench::RawBench;
+use ratekeeper_console::Format;
 
 use crate::ask::args::{ASK_HELP, RawAnswerer, RawAsk, RawOp, RawWhom};
 use crate::ask::{self, Ask};
-use crate::bench;
-use crate::bench::args::{BENCH_HELP, RawBench};
 use crate::check::{self, Check};
-use crate::client::{self, Client, Source};
-use crate::error::Error;
+use crate::error::{Error, Exit};
+use crate::error_output;
 use crate::files::Files;
-use crate::output;
 use crate::overrides::args::OVERRIDE_HELP;
 use crate::overrides::{self, Override};
 use crate::replay::args::{REPLAY_HELP, RawReplay};
 use crate::replay::{self, Replay};
 use crate::serve::{self, Serve};
+use crate::source::Source;
 use crate::state::args::STATE_HELP;
 use crate::state::{self, State};
 use crate::stats;
@@ -188,12 +186,7 @@ enum RawCommand {
         what: State,
     },
     /// Measure a server
-    #[command(after_help = BENCH_HELP, disable_help_subcommand = true)]
-    #[command(subcommand_required = true, arg_required_else_help = true)]
-    Bench {
-        #[command(subcommand)]
-        what: Box<RawBench>,
-    },
+    Bench(RawBench),
 }
 
 #[derive(Debug, Args)]
@@ -238,20 +231,6 @@ struct RawCheck {
     format: Format,
 }
 
-/// For whom the output is: people or programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    // Not documented each: the words say it, and the help stays on one line per option.
-    #[default]
-    Text,
-    Json,
-}
-
-/// The length of time that is typed. Refuses what is no duration, with advice.
-pub(crate) fn parse_length(text: &str) -> Result<Nanos, String> {
-    parse_duration(text).map_err(|error| format!("it {error}: write it like 10s, 1.5h or 1h30m"))
-}
-
 /// Every variable of the environment that some command reads.
 pub(crate) fn variables() -> Vec<String> {
     let mut commands = vec![Raw::command()];
@@ -291,10 +270,9 @@ pub(crate) enum Command {
     Check(Check),
     Replay(Replay),
     Ask(Ask),
-    Client(Client),
     Override(Override),
     State(State),
-    Bench(Box<RawBench>),
+    Bench(RawBench),
 }
 
 impl Command {
@@ -307,8 +285,8 @@ impl Command {
     /// that reads JSON as JSON too.
     pub(crate) fn run(self) -> ExitCode {
         self.try_run().unwrap_or_else(|error| {
-            if output::is_for_programs() {
-                output::print_error(&error.with_causes(), error.exit());
+            if error_output::is_for_programs() {
+                error_output::print_error(&error.with_causes(), error.exit());
             }
             error.report()
         })
@@ -323,10 +301,9 @@ impl Command {
             Self::Check(check) => check::run(&check),
             Self::Replay(replay) => replay::run(&replay),
             Self::Ask(ask) => ask::run(&ask),
-            Self::Client(client) => client::run(&client),
             Self::Override(over) => overrides::run(&over),
             Self::State(state) => state::run(&state),
-            Self::Bench(raw) => bench::run(*raw),
+            Self::Bench(raw) => ratekeeper_bench::run(raw).map(Exit::from).map_err(Error::from),
         };
         exit.map(Into::into)
     }
@@ -344,7 +321,9 @@ impl From<RawCommand> for Command {
             RawCommand::Ask { whom: Some(RawWhom::Offline(raw)), .. } => {
                 Self::Ask(Ask::Offline(raw.into()))
             }
-            RawCommand::Ask { whom: Some(RawWhom::Door(raw)), .. } => Self::Client(raw.into()),
+            RawCommand::Ask { whom: Some(RawWhom::Door(raw)), .. } => {
+                Self::Ask(Ask::Door(raw.into()))
+            }
             RawCommand::Ask { whom: None, ask: Some(raw), op, answerer } => {
                 Self::Ask(raw.of(answerer, &op))
             }
@@ -353,7 +332,7 @@ impl From<RawCommand> for Command {
             }
             RawCommand::Override { what } => Self::Override(what),
             RawCommand::State { what } => Self::State(what),
-            RawCommand::Bench { what } => Self::Bench(what),
+            RawCommand::Bench(raw) => Self::Bench(raw),
         }
     }
 }

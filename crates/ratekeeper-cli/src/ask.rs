@@ -1,6 +1,7 @@
-//! `ratekeeper ask`: may this id do one more? Of a server, or of limits files without one.
+//! `ratekeeper ask`: may this id do one more? Of a server, through any door, or of limits files without one.
 
 pub(crate) mod args;
+mod doors;
 mod offline;
 mod page;
 mod server;
@@ -15,6 +16,7 @@ pub(crate) const TIMES_MAX: u64 = 1_000_000;
 pub(crate) enum Ask {
     Server(server::ServerAsk),
     Offline(offline::Offline),
+    Door(doors::DoorAsk),
 }
 
 /// Asks, and says what was answered.
@@ -22,5 +24,6 @@ pub(crate) fn run(ask: &Ask) -> Result<Exit, Error> {
     match ask {
         Ask::Server(ask) => server::run(ask),
         Ask::Offline(ask) => offline::run(ask),
+        Ask::Door(ask) => doors::run(ask),
     }
 }

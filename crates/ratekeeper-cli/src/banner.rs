@@ -2,16 +2,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use ratekeeper_client::http::Url;
+use ratekeeper_console::{Output, say};
 use ratekeeper_server::Server;
 use ratekeeper_server::settings::{ControlSetting, HttpSettings, Settings};
 
-use crate::client::http::Url;
 use crate::error::Error;
-use crate::output::{Output, say};
 
 /// One line per door for scripts, and for people what to try.
 pub(crate) fn announce(server: &Server, settings: &Settings) -> Result<(), Error> {
-    let mut output = Output::new();
+    let mut output = Output::stdout();
     for (door, address) in server.addresses() {
         output.line(format_args!("listening {door} {address}"))?;
     }

@@ -6,16 +6,15 @@ use ratekeeper::algorithm::{OnFull, Share};
 use ratekeeper::limits::{Change, Fault, Faults, NamedLimit, changes};
 use ratekeeper::store::shared::OnFailure;
 use ratekeeper::{Limits, Nanos};
+use ratekeeper_console::{Format, Output, OutputError, say};
 use ratekeeper_protocol::udp::Rules;
 use ratekeeper_server::Text;
 use ratekeeper_server::json::ListedLimit;
 use ratekeeper_server::overrides::Seconds;
 use serde::Serialize;
 
-use crate::args::Format;
 use crate::error::{Error, Exit};
 use crate::files::Files;
-use crate::output::{Output, say};
 
 /// What is to be checked.
 #[derive(Debug)]
@@ -31,7 +30,7 @@ pub(crate) struct Check {
 
 /// Checks the files.
 pub(crate) fn run(check: &Check) -> Result<Exit, Error> {
-    let mut output = Output::new();
+    let mut output = Output::stdout();
     let exit = match (check.load(), check.format) {
         (Ok((limits, changes)), Format::Text) => {
             print(&mut output, &limits, changes.as_deref())?;
@@ -90,7 +89,11 @@ impl Check {
     }
 }
 
-fn print(output: &mut Output, limits: &Limits, changes: Option<&[Change]>) -> Result<(), Error> {
+fn print(
+    output: &mut Output,
+    limits: &Limits,
+    changes: Option<&[Change]>,
+) -> Result<(), OutputError> {
     for hint in limits.hints() {
         say(format_args!("note: {hint}"));
     }
@@ -101,7 +104,7 @@ fn print(output: &mut Output, limits: &Limits, changes: Option<&[Change]>) -> Re
     }
 }
 
-fn print_summary(output: &mut Output, limits: &Limits) -> Result<(), Error> {
+fn print_summary(output: &mut Output, limits: &Limits) -> Result<(), OutputError> {
     let rows: Vec<[String; 5]> = limits.iter().map(row).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

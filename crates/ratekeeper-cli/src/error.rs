@@ -4,14 +4,14 @@ use std::io;
 use std::process::ExitCode;
 
 use ratekeeper::limits::Faults;
+use ratekeeper_bench::{BenchEnd, BenchError};
+use ratekeeper_client::Failure;
+use ratekeeper_client::http::HttpError;
+use ratekeeper_console::{OutputError, say};
 use ratekeeper_server::moving::MoveError;
 use ratekeeper_server::settings::ValueError;
 use ratekeeper_server::{LoadError, ReadError, RunError, StartError, StatsError, with_causes};
 
-use crate::bench::BenchError;
-use crate::client::Failure;
-use crate::client::http::HttpError;
-use crate::output::say;
 use crate::replay::BadRow;
 
 /// How a command ended. Scripts rely on the numbers.
@@ -32,6 +32,15 @@ pub(crate) enum Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
+    }
+}
+
+impl From<BenchEnd> for Exit {
+    fn from(end: BenchEnd) -> Self {
+        match end {
+            BenchEnd::Measured => Self::Allowed,
+            BenchEnd::WrongDecisions => Self::Wrong,
+        }
     }
 }
 
@@ -88,8 +97,8 @@ pub(crate) enum Error {
     Row { number: u64, bad: BadRow },
     #[error("reading standard input")]
     Input(#[source] io::Error),
-    #[error("writing to standard output")]
-    Output(#[source] io::Error),
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 /// A file that is no text has a fault, like one whose text is wrong.
@@ -118,9 +127,9 @@ impl Error {
     /// What the process returns then.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Client(failure) => failure.exit(),
-            Self::Bench(error) => error.exit(),
-            Self::Http(error) => error.exit(),
+            Self::Client(failure) if failure.is_unreachable() => Exit::Unreachable,
+            Self::Bench(error) if error.is_unreachable() => Exit::Unreachable,
+            Self::Http(error) if error.is_unreachable() => Exit::Unreachable,
             Self::Move(error) if error.is_unreachable() => Exit::Unreachable,
             Self::Stats(StatsError::Unreachable { .. }) => Exit::Unreachable,
             _ => Exit::Mistake,

@@ -4,21 +4,18 @@ mod answer;
 mod args;
 mod ask;
 mod banner;
-mod bench;
 mod check;
-mod client;
 mod counted;
 mod environment;
 mod error;
+mod error_output;
 mod files;
-mod output;
 mod overrides;
 mod replay;
-mod secret;
 mod serve;
+mod source;
 mod state;
 mod stats;
-mod table;
 mod top;
 
 use std::process::ExitCode;
@@ -26,6 +23,6 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match args::Command::parse() {
         Ok(command) => command.run(),
-        Err(usage) => output::print_usage(&usage),
+        Err(usage) => error_output::print_usage(&usage),
     }
 }

@@ -9,16 +9,13 @@ use ratekeeper::Nanos;
 use ratekeeper_server::overrides::Utc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use ureq::http::Method;
 
-use crate::args::Format;
-use crate::client::http::{HttpClient, segment};
 use crate::error::{Error, Exit};
-use crate::output::{Output, say};
-use crate::table::shown;
 
 pub(crate) use args::Override;
 use args::{Add, Import, Remove};
+use ratekeeper_client::http::{HttpClient, Method, segment};
+use ratekeeper_console::{Format, Output, say, shown};
 
 /// Does what is asked for, and says what changed.
 pub(crate) fn run(over: &Override) -> Result<Exit, Error> {
@@ -112,7 +109,7 @@ fn run_import(import: &Import) -> Result<(), Error> {
     let path = format!("/v1/overrides{}", query(&[], import.dry_run));
     let made = |many: ManyChanged| many;
     let (many, text) = client.send_and_read(&Method::PUT, &path, &body, made)?;
-    let mut output = Output::new();
+    let mut output = Output::stdout();
     match import.format {
         Format::Json => output.json(&text)?,
         Format::Text => {
@@ -131,7 +128,7 @@ fn run_import(import: &Import) -> Result<(), Error> {
 
 /// Prints what one change did.
 fn tell((changed, text): &(Changed, Box<RawValue>), format: Format) -> Result<(), Error> {
-    let mut output = Output::new();
+    let mut output = Output::stdout();
     match format {
         Format::Json => output.json(text)?,
         Format::Text => output.line(shown(&changed.change))?,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, FromArgMatches};
+use ratekeeper_console::{Output, secret};
 use ratekeeper_server::settings::{
     DEFAULT_FILE, Level, LogSettings, SETTINGS, SecretText, Setting, Settings,
 };
@@ -13,8 +14,6 @@ use ratekeeper_server::{LogGuard, Text, log_error, log_panics, run, start_log};
 use crate::banner;
 use crate::environment;
 use crate::error::{Error, Exit};
-use crate::output::Output;
-use crate::secret;
 
 /// The settings file that is read if it is there and no other is named.
 const FILE: &str = "ratekeeper.yaml";
@@ -174,9 +173,10 @@ pub(crate) fn start_json_log() -> LogGuard {
 
 /// Prints the settings file that says what is built in.
 pub(crate) fn config() -> Result<Exit, Error> {
-    let mut output = Output::new();
+    let mut output = Output::stdout();
     output.text(DEFAULT_FILE)?;
-    output.finish().map(|()| Exit::Allowed)
+    output.finish()?;
+    Ok(Exit::Allowed)
 }
 
 #[cfg(test)]

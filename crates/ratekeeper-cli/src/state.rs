@@ -5,11 +5,11 @@ mod export;
 mod import;
 
 use ratekeeper::{Clock, Moment, Nanos};
+use ratekeeper_console::say;
 use ratekeeper_server::settings::{Level, LogSettings};
 use ratekeeper_server::{LogGuard, start_log};
 
 use crate::error::{Error, Exit};
-use crate::output::say;
 
 pub(crate) use args::State;
 

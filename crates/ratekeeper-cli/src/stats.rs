@@ -2,17 +2,15 @@
 
 use std::cmp::Reverse;
 
+use ratekeeper_client::http::HttpClient;
+use ratekeeper_console::{Format, Output, OutputError, shown, table};
 use ratekeeper_server::read_stats;
 use ratekeeper_server::settings::ControlSetting;
 use ratekeeper_server::stats::{BusyOf, DoorStats, Latency, LimitMemory, Rulings, Stats, Store};
 
-use crate::args::Format;
-use crate::client::Source;
-use crate::client::http::HttpClient;
 use crate::counted::{OTHERS, asked, count, so_far, sum, time};
 use crate::error::{Error, Exit};
-use crate::output::Output;
-use crate::table::{shown, table};
+use crate::source::Source;
 
 /// How many limits people are shown, and how many ids of each list. Programs read all.
 const LIMITS_SHOWN: usize = 20;
@@ -27,15 +25,16 @@ pub(crate) fn run(source: &Source, format: Format) -> Result<Exit, Error> {
         Source::Usual(_) => read_stats(&ControlSetting::usual_path())?,
         Source::Http(place) => HttpClient::new(&place.place()?)?.get("/v1/stats")?,
     };
-    let mut output = Output::new();
+    let mut output = Output::stdout();
     match format {
         Format::Json => output.json(&stats)?,
         Format::Text => print(&stats, &mut output)?,
     }
-    output.finish().map(|()| Exit::Allowed)
+    output.finish()?;
+    Ok(Exit::Allowed)
 }
 
-fn print(stats: &Stats, output: &mut Output) -> Result<(), Error> {
+fn print(stats: &Stats, output: &mut Output) -> Result<(), OutputError> {
     let uptime = so_far(stats.uptime_secs);
     output.line(format_args!("ratekeeper {}, running for {uptime}", shown(&stats.version)))?;
     output.line("")?;
@@ -53,7 +52,7 @@ fn print(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     output.line(format_args!("saves: {} done, {} failed", saves.done, saves.failed))
 }
 
-fn print_doors(stats: &Stats, output: &mut Output) -> Result<(), Error> {
+fn print_doors(stats: &Stats, output: &mut Output) -> Result<(), OutputError> {
     let doors = stats.doors.iter().map(|(name, door)| {
         let DoorStats { requests, allowed, denied, ignored, malformed, .. } = door.counts;
         let DoorStats { connections, accepted, refused, dropped, .. } = door.counts;
@@ -71,7 +70,7 @@ fn print_doors(stats: &Stats, output: &mut Output) -> Result<(), Error> {
     table(&head, doors.collect(), output)
 }
 
-fn print_stores(stats: &Stats, output: &mut Output) -> Result<(), Error> {
+fn print_stores(stats: &Stats, output: &mut Output) -> Result<(), OutputError> {
     let stores = stats.stores.iter().map(|(name, store)| {
         let Store { keys, bytes, bytes_max, evicted, tokens_forgiven, turned_away, .. } = *store;
         let words = [shown(name), keys.to_string(), bytes.to_string(), bytes_max.to_string()];
@@ -83,7 +82,7 @@ fn print_stores(stats: &Stats, output: &mut Output) -> Result<(), Error> {
 }
 
 /// Who holds the keys, and what is short of memory.
-fn print_memory(stats: &Stats, output: &mut Output) -> Result<(), Error> {
+fn print_memory(stats: &Stats, output: &mut Output) -> Result<(), OutputError> {
     let holders = stats
         .stores
         .iter()
@@ -109,7 +108,7 @@ fn print_memory(stats: &Stats, output: &mut Output) -> Result<(), Error> {
 }
 
 /// How it goes with the store that is shared with other servers.
-fn print_shared(stats: &Stats, output: &mut Output) -> Result<(), Error> {
+fn print_shared(stats: &Stats, output: &mut Output) -> Result<(), OutputError> {
     let Some(shared) = &stats.shared else { return Ok(()) };
     output.line("")?;
     let address = shown(&shared.address);
@@ -132,7 +131,7 @@ fn print_shared(stats: &Stats, output: &mut Output) -> Result<(), Error> {
 }
 
 /// The limits that were asked most. Where there are more, the rest is one line.
-fn print_limits(stats: &Stats, output: &mut Output) -> Result<(), Error> {
+fn print_limits(stats: &Stats, output: &mut Output) -> Result<(), OutputError> {
     let mut limits: Vec<_> = stats.limits.iter().filter(|(_, it)| asked(**it) > 0).collect();
     limits.sort_by_key(|(_, it)| Reverse(asked(**it)));
     let not_shown = limits.iter().skip(LIMITS_SHOWN).map(|(_, it)| *it);
@@ -159,7 +158,7 @@ fn print_busy(
     counted: &str,
     ids: &[BusyOf],
     output: &mut Output,
-) -> Result<(), Error> {
+) -> Result<(), OutputError> {
     if ids.is_empty() {
         return Ok(());
     }

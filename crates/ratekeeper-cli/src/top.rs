@@ -15,10 +15,10 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use crate::client::Source;
 use crate::error::{Error, Exit};
-use crate::output::Output;
+use crate::source::Source;
 use feed::{Feed, News};
+use ratekeeper_console::Output;
 use view::View;
 
 /// How wide and high a frame is that nobody looks at.
@@ -71,9 +71,10 @@ fn print_once(mut view: View, news: &Receiver<News>) -> Result<Exit, Error> {
     while let Ok(News::Link(_) | News::Stats(_)) = take_one(&mut view, news)
         && view.whole.history.is_empty()
     {}
-    let mut output = Output::new();
+    let mut output = Output::stdout();
     output.text(&plain(&view, ONCE_WIDTH, ONCE_HEIGHT))?;
-    output.finish().map(|()| Exit::Allowed)
+    output.finish()?;
+    Ok(Exit::Allowed)
 }
 
 fn take_one(view: &mut View, news: &Receiver<News>) -> Result<News, ()> {

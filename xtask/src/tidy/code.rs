@@ -39,7 +39,7 @@ const RESTRICTED: [Restricted; 9] = [
         tokens: &["thread", ":", ":", "sleep"],
         remedy: "wait for the event itself, or use virtual time",
         allowed: &[
-            ("crates/ratekeeper-cli/src/bench/trial.rs", "the trial is defined by a sleep between requests"),
+            ("crates/ratekeeper-bench/src/trial.rs", "the trial is defined by a sleep between requests"),
             ("crates/ratekeeper/src/store/sync.rs", "a latch that is held for long wakes nobody"),
         ],
     },

@@ -16,7 +16,7 @@ const FOR_TESTS_OF: [(&str, &str); 2] =
 const UNBOUND: [&str; 2] = ["xtask", "lab"];
 
 /// Each crate, and those below it.
-const BELOW: [(&str, &[&str]); 11] = [
+const BELOW: [(&str, &[&str]); 14] = [
     ("ratekeeper-time", &[]),
     ("ratekeeper", &["ratekeeper-time"]),
     // The oracle shares no code with what it judges.
@@ -30,11 +30,26 @@ const BELOW: [(&str, &[&str]); 11] = [
         "ratekeeper-server",
         &["ratekeeper", "ratekeeper-headers", "ratekeeper-protocol", "ratekeeper-redis"],
     ),
+    ("ratekeeper-console", &["ratekeeper", "ratekeeper-server"]),
+    ("ratekeeper-client", &["ratekeeper", "ratekeeper-console", "ratekeeper-server"]),
+    (
+        "ratekeeper-bench",
+        &[
+            "ratekeeper",
+            "ratekeeper-client",
+            "ratekeeper-console",
+            "ratekeeper-oracle",
+            "ratekeeper-protocol",
+            "ratekeeper-server",
+        ],
+    ),
     (
         "ratekeeper-cli",
         &[
             "ratekeeper",
-            "ratekeeper-oracle",
+            "ratekeeper-bench",
+            "ratekeeper-client",
+            "ratekeeper-console",
             "ratekeeper-protocol",
             "ratekeeper-redis",
             "ratekeeper-server",

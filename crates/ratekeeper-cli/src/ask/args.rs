@@ -6,13 +6,13 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use ratekeeper::Nanos;
+use ratekeeper_client::http::RawPlace;
+use ratekeeper_console::{Format, parse_length};
 
+use super::doors::args::RawDoorAsk;
 use super::offline::Offline;
 use super::server::{Op, ServerAsk};
 use super::{Ask, TIMES_MAX};
-use crate::args::{Format, parse_length};
-use crate::client::args::RawClient;
-use crate::client::http::args::RawPlace;
 use crate::files::Files;
 
 pub(crate) const ASK_HELP: &str = "\
@@ -60,7 +60,7 @@ pub(crate) enum RawWhom {
     #[command(after_help = OFFLINE_HELP)]
     Offline(RawOffline),
     #[command(flatten)]
-    Door(RawClient),
+    Door(RawDoorAsk),
 }
 
 /// What is asked, of whomever.

@@ -2,15 +2,14 @@
 
 use ratekeeper::limiter::{Account, Explanation};
 use ratekeeper::{Decision, Limiter, Mistake, Moment, Nanos};
+use ratekeeper_console::{Format, Output, say};
 use ratekeeper_server::json::ExplanationBody;
 use serde::Serialize;
 
 use super::page::{Page, Words};
 use crate::answer::Answer;
-use crate::args::Format;
 use crate::error::{Error, Exit};
 use crate::files::{self, Files};
-use crate::output::{Output, say};
 
 /// What is to be asked.
 #[derive(Debug)]
@@ -35,7 +34,7 @@ pub(crate) fn run(ask: &Offline) -> Result<Exit, Error> {
         None => files::starter()?,
     };
     let limiter = Limiter::new(limits).map_err(Error::Memory)?;
-    let mut output = Output::new();
+    let mut output = Output::stdout();
     // A mistake is told before anything else is.
     let account = limiter.account(&ask.limit, &ask.id)?;
     let _ = limiter.check(&ask.limit, &ask.id, ask.cost, Moment::EPOCH)?;

@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 
 use ratekeeper::{Decision, Nanos};
-
-use crate::error::Error;
-use crate::output::Output;
+use ratekeeper_console::{Output, OutputError};
 
 /// Up to this many answers are all printed.
 const WHOLE_MAX: u64 = 20;
@@ -70,7 +68,7 @@ impl<'a> Page<'a> {
         number: u64,
         at: Option<Nanos>,
         decision: &Decision,
-    ) -> Result<(), Error> {
+    ) -> Result<(), OutputError> {
         *(if decision.allowed { &mut self.allowed } else { &mut self.denied }) += 1;
         let line = self.describe(number, at, decision);
         if self.is_whole {
@@ -92,7 +90,7 @@ impl<'a> Page<'a> {
     }
 
     /// Says that lines were left out only where there were.
-    fn end_run(&mut self) -> Result<(), Error> {
+    fn end_run(&mut self) -> Result<(), OutputError> {
         let run = std::mem::take(&mut self.run);
         if run.length > RUN_ENDS + run.end.len() {
             self.output.line("...")?;
@@ -101,7 +99,7 @@ impl<'a> Page<'a> {
     }
 
     /// Writes what was held back, and the sum.
-    pub(super) fn finish(&mut self) -> Result<(), Error> {
+    pub(super) fn finish(&mut self) -> Result<(), OutputError> {
         self.end_run()?;
         let Self { allowed, denied, .. } = *self;
         let [yes, no] = self.words.both();
@@ -112,7 +110,7 @@ impl<'a> Page<'a> {
     }
 
     /// Shows what is written so far, and says whether anybody still reads.
-    pub(super) fn show(&mut self) -> Result<bool, Error> {
+    pub(super) fn show(&mut self) -> Result<bool, OutputError> {
         self.output.finish().map(|()| !self.output.is_closed())
     }
 

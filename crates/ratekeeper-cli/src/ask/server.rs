@@ -3,18 +3,14 @@
 use std::collections::BTreeMap;
 
 use ratekeeper::{Decision, Nanos};
+use ratekeeper_client::http::{HttpClient, HttpError, Method, RawPlace, segment};
+use ratekeeper_console::{Format, Output, say, shown_lines};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use ureq::http::Method;
 
 use super::page::{Page, Words};
-use crate::args::Format;
-use crate::client::http::args::RawPlace;
-use crate::client::http::{HttpClient, HttpError, segment};
 use crate::error::{Error, Exit};
-use crate::output::{Output, say};
-use crate::table::shown_lines;
 
 /// What is to be asked, and whom.
 #[derive(Debug)]
@@ -89,7 +85,7 @@ pub(crate) fn run(ask: &ServerAsk) -> Result<Exit, Error> {
 impl ServerAsk {
     fn run(&self) -> Result<Decision, Error> {
         let client = HttpClient::new(&self.place.place()?)?;
-        let mut output = Output::new();
+        let mut output = Output::stdout();
         let last = match self.format {
             // An explanation says what a check would be answered, and takes only the role `read`.
             format if self.op == Op::Check && self.explain => {
@@ -98,7 +94,8 @@ impl ServerAsk {
             Format::Text => self.print(&client, &mut output)?,
             Format::Json => self.print_json(&client, &mut output)?,
         };
-        output.finish().map(|()| last)
+        output.finish()?;
+        Ok(last)
     }
 
     fn print(&self, client: &HttpClient, output: &mut Output) -> Result<Decision, Error> {

@@ -5,10 +5,9 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use ratekeeper::{Clock, Moment, Nanos};
+use ratekeeper_client::http::RawPlace;
+use ratekeeper_console::{Format, parse_length};
 use ratekeeper_server::overrides::Utc;
-
-use crate::args::{Format, parse_length};
-use crate::client::http::args::RawPlace;
 
 pub(crate) const OVERRIDE_HELP: &str = "\
 Changes are made on a server, over HTTP, and are in force from the next ask on; what was spent stays

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use ratekeeper::Limits;
 use ratekeeper::limits::{Override, Source};
+use ratekeeper_client::http::HttpClient;
 use ratekeeper_server::Text;
 use ratekeeper_server::overrides::Utc;
 use serde::Deserialize;
 
 use super::pages::{Page, each};
 use super::{NewOverride, Terms};
-use crate::client::http::HttpClient;
 use crate::error::Error;
 
 /// What export wrote.

@@ -1,6 +1,8 @@
 //! `ratekeeper override list` and `export`: reading the overrides of a server.
 
 use ratekeeper::Clock;
+use ratekeeper_client::http::{HttpClient, HttpError, segment};
+use ratekeeper_console::{Format, Output, shown, table};
 use ratekeeper_server::overrides::Utc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,11 +10,7 @@ use serde_json::value::RawValue;
 use super::args::{Export, List};
 use super::pages::{Page, each};
 use super::{NewOverride, Terms, period};
-use crate::args::Format;
-use crate::client::http::{HttpClient, HttpError, segment};
 use crate::error::Error;
-use crate::output::Output;
-use crate::table::{shown, table};
 
 const HEAD: [&str; 7] = ["limit", "id", "terms", "from", "until", "by", "why"];
 
@@ -67,12 +65,12 @@ struct Place {
 /// Prints the overrides of a server.
 pub(super) fn run(list: &List) -> Result<(), Error> {
     let client = HttpClient::new(&list.place.place()?)?;
-    let mut output = Output::new();
+    let mut output = Output::stdout();
     let mut rows = Vec::new();
     let limit = list.limit.iter().map(|limit| format!("limit={}", segment(limit)));
     let parts: Vec<String> = limit.collect();
     each::<Overrides>(&client, PATH, &parts, |text| match list.format {
-        Format::Json => output.json(&text),
+        Format::Json => Ok(output.json(&text)?),
         Format::Text => {
             rows.push(read(&client, &text)?.row());
             Ok(())
@@ -83,13 +81,13 @@ pub(super) fn run(list: &List) -> Result<(), Error> {
         Format::Text => table(&HEAD, rows, &mut output)?,
         Format::Json => {}
     }
-    output.finish()
+    Ok(output.finish()?)
 }
 
 /// Prints those that were made at run time, one per line, as a document that can be imported.
 pub(super) fn export(export: &Export) -> Result<(), Error> {
     let client = HttpClient::new(&export.place.place()?)?;
-    let mut output = Output::new();
+    let mut output = Output::stdout();
     let now = Utc(Clock::start().now());
     let mut before = "{\"overrides\": [\n";
     each::<Overrides>(&client, PATH, &[], |text| {
@@ -103,7 +101,7 @@ pub(super) fn export(export: &Export) -> Result<(), Error> {
         Ok(())
     })?;
     output.text(if before == ",\n" { "\n]}\n" } else { "{\"overrides\": []}\n" })?;
-    output.finish()
+    Ok(output.finish()?)
 }
 
 fn read(client: &HttpClient, text: &RawValue) -> Result<Listed, HttpError> {

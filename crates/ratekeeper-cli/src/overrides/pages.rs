@@ -1,9 +1,9 @@
 //! Lists that a server gives page by page.
 
+use ratekeeper_client::http::{HttpClient, segment};
 use serde::de::DeserializeOwned;
 
 use super::query;
-use crate::client::http::{HttpClient, segment};
 use crate::error::Error;
 
 /// How many pages are read. A server has about a thousand entries on one, and at most a million.

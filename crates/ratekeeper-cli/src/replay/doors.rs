@@ -1,6 +1,6 @@
 //! Recorded bytes through the real doors.
 
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use ratekeeper::algorithm::Algorithm;
 use ratekeeper::limiter::MEMORY_DEFAULT;
 use ratekeeper::limits::Faults;
 use ratekeeper::{Keyed, Limiter, Limits, Moment};
+use ratekeeper_console::{Output, say};
 use ratekeeper_protocol::{
     Counts, DatagramDoor, Flow, Replies, StreamDoor, bucket, resp, throttr, udp,
 };
@@ -18,7 +19,6 @@ use super::lines::{Line, Lines};
 use super::rows::{BadRow, Coding, Row};
 use crate::error::Error;
 use crate::files::Files;
-use crate::output::{Output, say};
 
 const NO_ANSWER: &[u8] = b"(none)";
 const END: &str = "# the end of the connection";
@@ -142,7 +142,7 @@ impl<D: StreamDoor> Traffic for Connection<D> {
 }
 
 fn replay(traffic: &mut impl Traffic, coding: Coding) -> Result<(), Error> {
-    let mut output = Output::new();
+    let mut output = Output::stdout();
     let answered = answer_all(traffic, coding, io::stdin().lock(), &mut output);
     // What came before a bad row was answered, whatever the row is.
     output.finish()?;
@@ -179,7 +179,7 @@ fn answer_all(
             }
         }
         written.push(b'\n');
-        output.write_all(&written).map_err(Error::Output)?;
+        output.bytes(&written)?;
     }
     answer.clear();
     traffic.finish(now, &mut answer);
@@ -188,7 +188,7 @@ fn answer_all(
         written.extend_from_slice(END.as_bytes());
         add_answer(&answer, coding, &mut written);
         written.push(b'\n');
-        output.write_all(&written).map_err(Error::Output)?;
+        output.bytes(&written)?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 
 use ratekeeper::limiter::Account;
 use ratekeeper::{Decision, Limiter, Mistake, Moment};
+use ratekeeper_console::{Output, OutputError};
 use serde::Serialize;
 
 use super::lines::{Line, Lines};
@@ -11,12 +12,11 @@ use super::request::{Ask, BadLine, Op, Request};
 use crate::answer::Answer;
 use crate::error::{Error, Exit};
 use crate::files::Files;
-use crate::output::Output;
 
 /// Answers standard input line by line.
 pub(crate) fn run(files: &Files) -> Result<Exit, Error> {
     let replay = Replay { limiter: super::limiter(files.load()?)? };
-    replay.answer_all(io::stdin().lock(), &mut Output::new())?;
+    replay.answer_all(io::stdin().lock(), &mut Output::stdout())?;
     Ok(Exit::Allowed)
 }
 
@@ -57,10 +57,10 @@ impl Replay {
             let Some(line) = lines.read().map_err(Error::Input)? else { break };
             self.answer(&line, output)?;
         }
-        output.finish()
+        Ok(output.finish()?)
     }
 
-    fn answer(&self, line: &Line<'_>, output: &mut Output) -> Result<(), Error> {
+    fn answer(&self, line: &Line<'_>, output: &mut Output) -> Result<(), OutputError> {
         let request = match line {
             Line::Whole(line) => Request::parse(line),
             Line::TooLong => Err(BadLine::TooLong),
@@ -112,7 +112,12 @@ impl Replay {
         Ok(Decided { decision, ask, of })
     }
 
-    fn answer_reload(&self, files: &Files, at: Moment, output: &mut Output) -> Result<(), Error> {
+    fn answer_reload(
+        &self,
+        files: &Files,
+        at: Moment,
+        output: &mut Output,
+    ) -> Result<(), OutputError> {
         let reloaded = files.load().and_then(|limits| Ok(self.limiter.reload(limits, at)?));
         match reloaded {
             Ok(()) => output.json(&JsonReloaded { reloaded: true }),
@@ -128,6 +133,6 @@ struct Decided<'a> {
     of: Account,
 }
 
-fn refuse(refused: &Refused, output: &mut Output) -> Result<(), Error> {
+fn refuse(refused: &Refused, output: &mut Output) -> Result<(), OutputError> {
     output.json(&JsonError { error: refused.to_string() })
 }

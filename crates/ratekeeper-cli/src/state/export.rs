@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use ratekeeper::{Clock, Limits};
+use ratekeeper_console::{Output, OutputError, say};
 use ratekeeper_server::moving::{Entry, MoveError, SavedState, SharedState, to_line};
 use ratekeeper_server::settings::StoreSettings;
 use ratekeeper_server::{ReadError, with_causes};
@@ -13,7 +14,6 @@ use ratekeeper_server::{ReadError, with_causes};
 use super::args::{Export, Place};
 use super::{Progress, buckets, start_warnings};
 use crate::error::Error;
-use crate::output::{Output, say};
 use crate::replay::lines::{Line, Lines};
 
 pub(super) fn run(export: &Export) -> Result<(), Error> {
@@ -25,7 +25,7 @@ pub(super) fn run(export: &Export) -> Result<(), Error> {
 
 fn from_store(settings: &StoreSettings) -> Result<(), Error> {
     let shared = SharedState::open(settings)?.ok_or(Error::NoStore)?;
-    let (mut output, mut progress) = (Output::new(), Progress::begin());
+    let (mut output, mut progress) = (Output::stdout(), Progress::begin());
     let (mut count, mut strange) = (0, 0);
     shared.read(|page| {
         for entry in &page.entries {
@@ -47,7 +47,7 @@ fn from_folder(folder: &Path, limits: Limits, ids: Option<&Path>) -> Result<(), 
     let _log = start_warnings();
     let state = SavedState::open(folder, limits, Clock::start().now())?;
     let mut found =
-        Found { output: Output::new(), names: HashSet::new(), progress: Progress::begin() };
+        Found { output: Output::stdout(), names: HashSet::new(), progress: Progress::begin() };
     for (limit, id) in state.known() {
         found.look(&state, limit, id)?;
     }
@@ -83,7 +83,7 @@ impl Found {
         Ok(())
     }
 
-    fn print(&mut self, entry: Entry) -> Result<(), Error> {
+    fn print(&mut self, entry: Entry) -> Result<(), OutputError> {
         let line = to_line(&entry);
         if self.names.insert(entry.name) { self.output.line(line) } else { Ok(()) }
     }
@@ -92,11 +92,11 @@ impl Found {
 /// What may be the fault of a line, and what is not.
 enum MoveOrOutput {
     Move(MoveError),
-    Output(Error),
+    Output(OutputError),
 }
 
-impl From<Error> for MoveOrOutput {
-    fn from(error: Error) -> Self {
+impl From<OutputError> for MoveOrOutput {
+    fn from(error: OutputError) -> Self {
         Self::Output(error)
     }
 }
@@ -105,7 +105,7 @@ impl From<MoveOrOutput> for Error {
     fn from(error: MoveOrOutput) -> Self {
         match error {
             MoveOrOutput::Move(error) => error.into(),
-            MoveOrOutput::Output(error) => error,
+            MoveOrOutput::Output(error) => error.into(),
         }
     }
 }
@@ -133,7 +133,7 @@ fn look_for(state: &SavedState, path: &Path, found: &mut Found) -> Result<(), Er
         match found.look(state, limit, id) {
             Ok(()) => {}
             Err(MoveOrOutput::Move(error)) => return Err(wrong(with_causes(&error))),
-            Err(MoveOrOutput::Output(error)) => return Err(error),
+            Err(MoveOrOutput::Output(error)) => return Err(error.into()),
         }
     }
     Ok(())

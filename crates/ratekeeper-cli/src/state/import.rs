@@ -4,6 +4,7 @@ use std::io::{self, Stdin};
 use std::path::Path;
 
 use ratekeeper::{Clock, Limits};
+use ratekeeper_console::say;
 use ratekeeper_server::moving::{Entry, Put, SavedState, SharedState, from_line};
 use ratekeeper_server::settings::StoreSettings;
 use ratekeeper_server::with_causes;
@@ -11,7 +12,6 @@ use ratekeeper_server::with_causes;
 use super::args::{Import, Place};
 use super::{Progress, buckets, start_warnings};
 use crate::error::Error;
-use crate::output::say;
 use crate::replay::lines::{LINE_BYTES_MAX, Line, Lines};
 
 /// How many lines are read, and found good, before the first of them is written to a store.

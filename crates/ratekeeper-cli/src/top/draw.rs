@@ -5,11 +5,11 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize as _};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, Row, Table, TableState};
+use ratekeeper_console::shown;
 use ratekeeper_server::stats::{Configured, Rulings, Stats, Store};
 
 use super::view::{LimitLine, Link, Pace, Pane, View};
 use crate::counted::{count, so_far, time};
-use crate::table::shown;
 
 const ALLOWED: Color = Color::Green;
 const DENIED: Color = Color::Red;

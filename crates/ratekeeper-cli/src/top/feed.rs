@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
+use ratekeeper_client::http::{HttpClient, HttpError, Place};
 use ratekeeper_server::settings::ControlSetting;
 use ratekeeper_server::stats::Stats;
 use ratekeeper_server::{read_stats, with_causes};
 
 use super::sse::next_event;
 use super::view::{Key, Link};
-use crate::client::Source;
-use crate::client::http::{HttpClient, HttpError, Place};
 use crate::error::Error;
+use crate::source::Source;
 
 /// How often a control socket is read.
 const EVERY: Duration = Duration::from_secs(1);

@@ -169,7 +169,7 @@ fn a_limit_that_is_short_of_memory_has_a_line_while_it_is() {
     let narrow = plain(&view, 80, 24);
     let lines: Vec<_> = narrow.lines().skip(3).take(2).collect();
     assert_eq!(lines.join(" "), sentence, "a terminal of 80 columns shows the end of it, too");
-    assert!(narrow.contains("PagesPerUser") && plain(&view, 140, 42).contains(sentence));
+    assert!(narrow.contains("SearchesPerIPAddress") && plain(&view, 140, 42).contains(sentence));
     view.take(stats(7));
     assert!(!plain(&view, 110, 32).contains("memory is short"));
 }

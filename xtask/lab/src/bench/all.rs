@@ -14,7 +14,6 @@ mod peers;
 mod process;
 mod redis_benchmark;
 mod servers;
-mod statistics;
 mod table;
 
 use std::collections::BTreeSet;

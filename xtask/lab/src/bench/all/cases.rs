@@ -2,14 +2,13 @@
 
 use std::fmt;
 
+use ratekeeper_bench::GCRA_SCRIPT;
+
 use super::super::Failure;
 use super::goal::{Bound, Metric};
 use super::servers::{BURST, COUNT, HOT_LIMIT, Kind, LIMIT, PERIOD_SECS, QUOTA};
 use Bound::{Any, AtLeast, AtMost};
 use Metric::{Cpu, P50, PerCpu, Rate};
-
-/// The script that `ratekeeper bench resp --command evalsha` uses too.
-const SCRIPT: &str = include_str!("../../../../../crates/ratekeeper-cli/src/bench/load/script.lua");
 
 /// The names of the doors, as `--only` takes them.
 pub(super) const DOORS: [&str; 5] = ["udp", "bucket", "throttr", "resp", "http"];
@@ -429,7 +428,7 @@ impl Command {
             Self::EvalSha => {
                 let client = redis::Client::open(format!("redis://{address}"))?;
                 let mut load = redis::cmd("SCRIPT");
-                let load = load.arg("LOAD").arg(SCRIPT);
+                let load = load.arg("LOAD").arg(GCRA_SCRIPT);
                 let digest: String = load.query(&mut client.get_connection()?)?;
                 format!("EVALSHA {digest} 1 key:__rand_int__ {BURST} {COUNT} {PERIOD_SECS} 1")
             }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::statistics::Spread;
+use ratekeeper_bench::Spread;
 
 /// What one short run came to.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +103,7 @@ impl fmt::Display for Verdict {
 /// Of each round one's number by the other's.
 pub(super) fn ratio(metric: Metric, ours: &[Sample], theirs: &[Sample]) -> Option<Spread> {
     let pairs = ours.iter().zip(theirs);
-    Spread::of(pairs.map(|(ours, theirs)| metric.of(ours) / metric.of(theirs)).collect())
+    Spread::of(pairs.map(|(ours, theirs)| metric.of(ours) / metric.of(theirs)))
 }
 
 /// The middle ratio decides.

@@ -10,11 +10,11 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use ratekeeper::limiter::Batch;
 use ratekeeper::limits::{Limits, Source};
 use ratekeeper::{Clock, Limiter, Request};
+use ratekeeper_bench::Spread;
 use ratekeeper_testkit::random::Random;
 
 use super::super::Failure;
 use super::servers::{BURST, COUNT, LIMIT, PERIOD_SECS};
-use super::statistics::Spread;
 
 const BATCH: usize = 64;
 const MEMORY: usize = 1 << 30;

@@ -1,9 +1,10 @@
 //! The table: for people at a terminal, and for a page.
 
+use ratekeeper_bench::{Spread, digits};
+
 use super::cases::{Comparison, Group};
 use super::goal::{Metric, Sample, Verdict, ratio, verdict};
 use super::measure::Measured;
-use super::statistics::Spread;
 
 /// What each column is about.
 const HEAD: [&str; 13] = [
@@ -69,14 +70,14 @@ fn row(group: &Group, comparison: &Comparison, measured: &[Measured]) -> Row {
 }
 
 fn ratio_text(metric: Metric, ratio: Spread) -> String {
-    let Spread { median, lower, upper } = ratio;
+    let Spread { median, lower, upper, .. } = ratio;
     format!("{metric}: {} ({} to {})", digits(median), digits(lower), digits(upper))
 }
 
 /// The middle rate, processor time and latency.
 fn numbers(samples: &[Sample]) -> [String; 3] {
     let middle = |metric: Metric| {
-        Spread::of(samples.iter().map(|sample| metric.of(sample)).collect()).map(|it| it.median)
+        Spread::of(samples.iter().map(|sample| metric.of(sample))).map(|it| it.median)
     };
     let shown = |number: Option<f64>, show: fn(f64) -> String| number.map_or("-".into(), show);
     [
@@ -84,15 +85,6 @@ fn numbers(samples: &[Sample]) -> [String; 3] {
         shown(middle(Metric::Cpu), |micros| format!("{} ns", thousands(micros * 1e3))),
         shown(middle(Metric::P50), |micros| format!("{} us", digits(micros))),
     ]
-}
-
-/// Three digits that count.
-fn digits(number: f64) -> String {
-    match number {
-        number if number >= 99.95 => format!("{number:.0}"),
-        number if number >= 9.995 => format!("{number:.1}"),
-        number => format!("{number:.2}"),
-    }
 }
 
 /// A whole number with commas.

@@ -15,7 +15,7 @@ fn a_ratio_is_made_of_the_runs_of_one_round() {
 
 #[test]
 fn the_middle_ratio_decides_and_a_bound_may_be_met_exactly() {
-    let spread = |median| Some(Spread { median, lower: 0.0, upper: 9.0 });
+    let spread = |median| Some(Spread { median, lower: 0.0, upper: 9.0, min: 0.0, max: 9.0 });
     assert_eq!(verdict(Bound::AtLeast(0.9), spread(0.9)), Verdict::Ok);
     assert_eq!(verdict(Bound::AtLeast(0.9), spread(0.89)), Verdict::Missed);
     assert_eq!(verdict(Bound::AtMost(2.0), spread(2.0)), Verdict::Ok);

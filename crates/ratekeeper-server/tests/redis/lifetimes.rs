@@ -124,7 +124,7 @@ repeat
   cursor = page[1]
   for _, key in ipairs(page[2]) do
     keys = keys + 1
-    if redis.call('PTTL', key) < 0 or key:sub(1, 9) ~= 'ratekeeper:' then return key end
+    if redis.call('PTTL', key) < 0 or key:sub(1, 11) ~= 'ratekeeper:' then return key end
   end
 until cursor == '0'
 return keys

@@ -8,8 +8,8 @@ use ratekeeper_bench::{BenchEnd, BenchError};
 use ratekeeper_client::Failure;
 use ratekeeper_client::http::HttpError;
 use ratekeeper_console::{OutputError, say};
-use ratekeeper_server::moving::MoveError;
 use ratekeeper_server::settings::ValueError;
+use ratekeeper_server::state_transfer::TransferError;
 use ratekeeper_server::{LoadError, ReadError, RunError, StartError, StatsError, with_causes};
 
 use crate::replay::BadRow;
@@ -84,7 +84,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Stats(#[from] StatsError),
     #[error(transparent)]
-    Move(#[from] MoveError),
+    Move(#[from] TransferError),
     #[error("--store is `memory`, which nobody else can read: use --state DIR of a stopped server")]
     NoStore,
     #[error("line {number} of {file}: {why}")]

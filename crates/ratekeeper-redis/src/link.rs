@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::node::{Finder, Heard, Listener, Node};
 use crate::script::Call;
-use crate::{average, quota, spread};
+use crate::{average, cross_slot, quota};
 
 /// How often a call is sent again because a node said that it did not run it: the script was not
 /// there, the slot has moved.
@@ -111,7 +111,7 @@ impl Link {
         answers.clear();
         answers.resize(asks.len(), Err(Failure::Timeout));
         let has_slots = self.has_slots.load(Ordering::Relaxed);
-        let (deals, spread) = bucket::deal(asks, visit.now, has_slots);
+        let (deals, cross_slot) = bucket::deal(asks, visit.now, has_slots);
         let together = async {
             let mut replies = Vec::new();
             self.call(&deals, visit.within, &mut replies).await;
@@ -119,9 +119,9 @@ impl Link {
         };
         let apart = async {
             let mut apart = Vec::new();
-            let all = spread.iter().map(|place| {
+            let all = cross_slot.iter().map(|place| {
                 let asks = &asks[place.clone()];
-                async move { (place.clone(), spread::decide(self, asks, visit).await) }
+                async move { (place.clone(), cross_slot::decide(self, asks, visit).await) }
             });
             let mut all: FuturesUnordered<_> = all.collect();
             while let Some(done) = all.next().await {

@@ -28,33 +28,33 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod bell;
+mod admin;
 mod control;
 mod counters;
+mod engine;
 mod file_group;
 mod files;
-mod house;
 mod http;
 mod latency;
-mod life;
+mod listeners;
 mod log;
 mod metrics;
-pub mod moving;
-mod office;
-mod opening;
+mod observe;
 pub mod overrides;
 mod polling;
 mod pressure;
 mod reading;
 mod readings;
-mod seen;
+mod run;
 mod server;
 pub mod settings;
 mod shown;
 mod state;
+pub mod state_transfer;
 pub mod stats;
 mod store_files;
 mod transport;
+mod wakeup;
 mod worker;
 
 /// What is told of decisions and limits as JSON, over HTTP and on a command line: one vocabulary.
@@ -63,13 +63,13 @@ pub mod json {
 }
 
 pub use control::{StatsError, read_stats};
+pub use engine::ReloadError;
 pub use files::{LoadError, ReadError, STARTER_LIMITS, Text, with_starter_buckets};
-pub use house::ReloadError;
 pub use http::{KeysError, TlsError, TokensError};
-pub use life::{RunError, run};
 pub use log::{LogGuard, log_error, log_panics, start_log};
 pub use polling::{Lookout, polling};
 pub use reading::Unread;
+pub use run::{RunError, run};
 pub use server::{Server, StartError};
 pub use shown::{is_unseen, write_shown};
 pub use state::StateError;

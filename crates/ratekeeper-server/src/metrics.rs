@@ -15,11 +15,11 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use ratekeeper::store::Held;
 
+use crate::admin::ServerAdmin;
 use crate::counters::DoorStats;
 use crate::latency::Took;
-use crate::office::Office;
+use crate::observe::{ByDoor, ByLimit, Door, Rulings};
 use crate::pressure::{Holder, HolderId, Memory, Refused};
-use crate::seen::{ByDoor, ByLimit, Door, Rulings};
 use crate::stats::{SharedStore, Tries};
 
 /// What the text is, for whoever sends it.
@@ -121,27 +121,27 @@ impl Metrics {
 
 impl Scrape {
     /// Reads everything once.
-    pub(crate) fn new(office: &Office) -> Self {
-        let house = &office.house;
-        let (snapshot, counts) = (house.standing.load(), house.standing.counts());
-        let uptime: Duration = office.uptime().into();
-        let doors = office.listening().iter();
+    pub(crate) fn new(admin: &ServerAdmin) -> Self {
+        let engine = &admin.engine;
+        let (snapshot, counts) = (engine.active_overrides.load(), engine.active_overrides.counts());
+        let uptime: Duration = admin.uptime().into();
+        let doors = admin.listening().iter();
         Self {
-            by_limit: house.observatory.by_limit(),
+            by_limit: engine.observer.by_limit(),
             decisions: Vec::new(),
             doors: doors.map(|it| (it.door, it.counters.stats(), it.counters.took())).collect(),
-            stores: house.stores.held(),
-            memory: office.look_at_memory(),
+            stores: engine.stores.held(),
+            memory: admin.look_at_memory(),
             holdings: Vec::new(),
-            shared: office.shared(),
-            reloads: office.reloads.tries(),
-            saves: office.saves.tries(),
+            shared: admin.shared(),
+            reloads: admin.reloads.tries(),
+            saves: admin.saves.tries(),
             limits: snapshot.limits.iter().len(),
             overrides: [("file", counts.in_files), ("run-time", counts.at_run_time)],
             configured_secs: snapshot.since.as_secs_f64(),
-            started_secs: office.started_wall().as_secs_f64(),
+            started_secs: admin.started_wall().as_secs_f64(),
             uptime_secs: uptime.as_secs_f64(),
-            is_ready: office.is_ready(),
+            is_ready: admin.is_ready(),
         }
     }
 }

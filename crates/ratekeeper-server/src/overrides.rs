@@ -5,6 +5,7 @@
 //! the files as they were read last, with the overrides on top. Changes are kept in the state
 //! directory, if there is one, and each is told in the audit.
 
+mod active_overrides;
 mod audit;
 mod change;
 mod document;
@@ -14,7 +15,6 @@ mod ledger;
 mod list;
 mod notation;
 mod server;
-mod standing;
 mod step;
 mod table;
 #[cfg(test)]
@@ -22,13 +22,13 @@ mod tests;
 
 use ratekeeper::limits::COMMENT_BYTES_MAX;
 
+pub use active_overrides::OverrideCounts;
+pub(crate) use active_overrides::{ActiveOverrides, Changing, Snapshot};
 pub use audit::{Action, Record};
 pub use change::{Changed, NewOverride, Who};
 pub use error::{Lowered, OverrideError, Refused};
 pub use list::{ListedOverride, Page, Place, Source};
 pub use notation::{Seconds, Utc, UtcError};
-pub use standing::OverrideCounts;
-pub(crate) use standing::{Changing, Snapshot, Standing};
 pub use table::RunTimeOverride;
 
 /// How many overrides can be made at run time.

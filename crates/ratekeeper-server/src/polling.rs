@@ -12,7 +12,7 @@ use std::task::Poll;
 use ratekeeper::{Moment, Nanos};
 use tokio::task::yield_now;
 
-use crate::bell::Bell;
+use crate::wakeup::WakeFlag;
 
 /// After looking so often in vain, it is only tried now and then,
 const MISSES_MAX: u32 = 4;
@@ -89,10 +89,10 @@ impl Lookout {
 /// awake.
 pub async fn polling<F: Future>(work: F, lookout: &Lookout, now: impl Fn() -> Moment) -> F::Output {
     let mut work = pin!(work);
-    let mut bell = Bell::new();
+    let mut wakeup = WakeFlag::new();
     let mut watch = Watch::new(lookout.length, now());
     poll_fn(|context| {
-        if let Some(work) = bell.poll(work.as_mut(), context) {
+        if let Some(work) = wakeup.poll(work.as_mut(), context) {
             if work.is_ready() {
                 return work;
             }

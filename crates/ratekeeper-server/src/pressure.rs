@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use ratekeeper::Moment;
 use ratekeeper::algorithm::OnFull;
 
-use crate::house::House;
+use crate::engine::ServerEngine;
 use crate::transport::Time;
 use watch::{CALM_TIME, LOGGED_MAX, Short, Turn, Watch};
 pub(crate) use watch::{Holder, HolderId, Refused, Sentence};
@@ -38,10 +38,10 @@ pub(crate) struct Memory {
 
 impl Pressure {
     /// Looks at who holds what, and writes to the log what begins and what has ended.
-    pub(crate) fn look(&self, house: &House, time: &dyn Time) -> Memory {
+    pub(crate) fn look(&self, engine: &ServerEngine, time: &dyn Time) -> Memory {
         let mut watch = self.watch.lock();
         // Inside the lock: counts and times that are older than those of another look must not follow it.
-        let (holders, now) = (holders(house), time.now());
+        let (holders, now) = (holders(engine), time.now());
         for turn in watch.look(&holders, now) {
             log(&turn, now);
         }
@@ -69,8 +69,8 @@ const INLINE_RULES: &str = "(asks with their own rule)";
 const QUOTAS: &str = "(all quotas)";
 
 /// Who holds keys, in all stores.
-fn holders(house: &House) -> Vec<Holder> {
-    let stores = &house.stores;
+fn holders(engine: &ServerEngine) -> Vec<Holder> {
+    let stores = &engine.stores;
     let limits = stores.limiter.holdings().into_iter().map(|held| {
         let on_full = held.limit.is_some().then(|| held.share.on_full());
         let name = held.limit.map_or_else(|| GONE.to_owned(), String::from);
@@ -78,7 +78,7 @@ fn holders(house: &House) -> Vec<Holder> {
     });
     let averages = stores.averages.holdings().into_iter().map(|held| {
         let gone = || format!("(rule {} of earlier files)", held.owner.number());
-        let name = house.udp.owner_name(held.owner).unwrap_or_else(gone);
+        let name = engine.udp.owner_name(held.owner).unwrap_or_else(gone);
         holder("averages", held, name, None)
     });
     let quotas = stores.quotas.holdings().into_iter();

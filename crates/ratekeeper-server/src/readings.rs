@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::admin::{Listening, ServerAdmin};
 use crate::metrics::Scrape;
-use crate::office::{Listening, Office};
+use crate::observe::{ByLimit, List};
 use crate::pressure::{Holder, Memory};
-use crate::seen::{ByLimit, List};
 use crate::stats::{self, Busiest, BusyId, BusyOf, Rulings, Stats};
 
 /// How many of the busiest ids of all limits are told.
@@ -21,14 +21,14 @@ const STATS_NAMES_BYTES_MAX: usize = 256 << 10;
 const STATS_HOLDERS_MAX: usize = 256;
 const STATS_HOLDERS_BYTES_MAX: usize = 32 << 10;
 
-impl Office {
+impl ServerAdmin {
     /// What was counted so far.
     pub(crate) fn stats(&self) -> Stats {
         let uptime: Duration = self.uptime().into();
-        let observatory = &self.house.observatory;
-        let by_limit = observatory.by_limit();
+        let observer = &self.engine.observer;
+        let by_limit = observer.by_limit();
         let overall = |list| {
-            let listed = observatory.listed_overall(&by_limit, list, BUSIEST_OVERALL);
+            let listed = observer.listed_overall(&by_limit, list, BUSIEST_OVERALL);
             listed.into_iter().map(BusyOf::from).collect()
         };
         let (busiest, most_denied) = (overall(List::Busiest), overall(List::MostDenied));
@@ -56,13 +56,13 @@ impl Office {
 
     /// Who asks a limit most, if there is such a limit.
     pub(crate) fn busiest(&self, limit: &str) -> Option<Busiest> {
-        let observatory = &self.house.observatory;
+        let observer = &self.engine.observer;
         let ids = |list| {
-            let listed = observatory.listed(limit, list, BUSIEST_OF_LIMIT)?;
+            let listed = observer.listed(limit, list, BUSIEST_OF_LIMIT)?;
             Some(listed.into_iter().map(BusyId::from).collect())
         };
         let (busiest, most_denied) = (ids(List::Busiest)?, ids(List::MostDenied)?);
-        let counts = observatory.of_limit(limit)?.all();
+        let counts = observer.of_limit(limit)?.all();
         Some(Busiest {
             limit: limit.to_owned(),
             asked: counts.asked(),
@@ -87,7 +87,7 @@ impl Office {
     }
 
     fn stores(&self, memory: Memory) -> BTreeMap<String, stats::Store> {
-        let held = self.house.stores.held().into_iter();
+        let held = self.engine.stores.held().into_iter();
         let mut stores: BTreeMap<String, stats::Store> =
             held.map(|(name, held)| (name.to_owned(), held.into())).collect();
         for told in told(memory.holders) {
@@ -100,12 +100,13 @@ impl Office {
 
     /// Where buckets are shared, and how that goes.
     pub(crate) fn shared(&self) -> Option<stats::SharedStore> {
-        let shared = self.house.stores.shared.as_ref()?;
+        let shared = self.engine.stores.shared.as_ref()?;
         Some(stats::SharedStore::new(shared, self.time.now()))
     }
 
     fn configured(&self) -> stats::Configured {
-        let (snapshot, counts) = (self.house.standing.load(), self.house.standing.counts());
+        let (snapshot, counts) =
+            (self.engine.active_overrides.load(), self.engine.active_overrides.counts());
         stats::Configured {
             since: snapshot.since.as_secs_f64(),
             version: snapshot.version,
@@ -114,7 +115,7 @@ impl Office {
             overrides_at_run_time: counts.at_run_time,
             durable: counts.durable,
             state: self.state.as_ref().map(|folder| folder.display().to_string()),
-            files: self.house.files().names(),
+            files: self.engine.files().names(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A running server: its house, its sockets, its workers.
+//! A running server: its engine, its sockets, its workers.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,34 +15,34 @@ use ratekeeper_redis::{Shared, SharedError, Tls};
 use tokio::sync::{oneshot, watch};
 use tracing_appender::non_blocking::WorkerGuard;
 
+use crate::admin::{ServerAdmin, Started};
+use crate::engine::{ReloadError, ServerEngine, Shares, Stores};
 use crate::file_group::FileGroups;
 use crate::files::{Files, LoadError, Loaded};
-use crate::house::{House, ReloadError, Shares, Stores};
 use crate::http::{Http, KeyFiles, Keys, KeysError};
-use crate::office::{Office, Started};
-use crate::opening::Opening;
-use crate::overrides::Standing;
+use crate::listeners::DoorListeners;
+use crate::observe::DecisionObserver;
+use crate::overrides::ActiveOverrides;
 use crate::reading::{Place, READ_TIME_MAX, Unread};
-use crate::seen::Observatory;
 use crate::settings::{Settings, StoreSettings};
 use crate::state::{StateDir, StateError};
 use crate::stats::Stats;
 use crate::store_files::read_tls;
-use crate::transport::{ListenError, Street, Time};
+use crate::transport::{ListenError, ServerContext, Time};
 use crate::worker;
 
 /// A server that answers until it is drained.
 pub struct Server {
-    office: Arc<Office>,
+    admin: Arc<ServerAdmin>,
     drain: watch::Sender<bool>,
     /// Only the end looks at it.
     workers_done: Mutex<Receiver<()>>,
     workers: usize,
     /// Dropped last: it writes the lines that wait.
     request_log: Option<WorkerGuard>,
-    /// Not with the office, which doors hold: it is ours until the server is gone, and no longer.
+    /// Not with the admin, which doors hold: it is ours until the server is gone, and no longer.
     state: Option<StateDir>,
-    /// What the office said of changes at the last save, and one more.
+    /// What the admin said of changes at the last save, and one more.
     saved_changes: AtomicU64,
 }
 
@@ -66,7 +66,7 @@ pub enum StartError {
     Memory { bytes: usize, source: std::io::Error },
     #[error("starting a thread")]
     Thread(#[source] std::io::Error),
-    #[error("opening the store")]
+    #[error("listeners the store")]
     Store(#[from] SharedError),
     #[error(transparent)]
     Shared(#[from] AlreadyShared),
@@ -93,45 +93,59 @@ impl Server {
             None => time,
         };
         let started = Started { at: time.now(), wall: time.wall() };
-        let mut opening = Opening::sockets(settings, &keys)?;
+        let mut listeners = DoorListeners::sockets(settings, &keys)?;
         let (drain, draining) = watch::channel(false);
         let patience = ratekeeper_redis::patience(settings.store.timeout);
-        let street = Street { time, drain: draining, patience, lookout: None };
-        let http = Http::new(&settings.http, &keys, &opening, &street);
+        let server_context = ServerContext { time, drain: draining, patience, lookout: None };
+        let http = Http::new(&settings.http, &keys, &listeners, &server_context);
         let (done, workers_done) = channel();
         let mut waiting = Vec::new();
-        let mut listeners = std::mem::take(&mut opening.http).into_iter();
-        for index in 0..opening.workers {
-            let http = listeners.next().map(|listener| (http.clone(), listener));
+        let mut http_listeners = std::mem::take(&mut listeners.http).into_iter();
+        for index in 0..listeners.workers {
+            let http = http_listeners.next().map(|listener| (http.clone(), listener));
             let (doors, when_open) = oneshot::channel();
-            worker::start(index, settings.poll, http, when_open, street.clone(), done.clone())
-                .map_err(StartError::Thread)?;
+            worker::start(
+                index,
+                settings.poll,
+                http,
+                when_open,
+                server_context.clone(),
+                done.clone(),
+            )
+            .map_err(StartError::Thread)?;
             waiting.push(doors);
         }
-        let observatory = Arc::new(Observatory::new(opening.workers));
+        let observer = Arc::new(DecisionObserver::new(listeners.workers));
         let files = (files, loaded, store);
-        let house = furnish(settings, files, state.as_ref(), started, observatory, &keys)?;
-        house.expire_overrides(started.wall, &*street.time);
-        let house = Arc::new(house);
-        let (doors, request_log) = opening.doors(settings, &house);
-        let workers = opening.workers;
+        let engine = furnish(settings, files, state.as_ref(), started, observer, &keys)?;
+        engine.expire_overrides(started.wall, &*server_context.time);
+        let engine = Arc::new(engine);
+        let (doors, request_log) = listeners.doors(settings, &engine);
+        let workers = listeners.workers;
         let folder = state.as_ref().map(|state| state.folder().to_owned());
-        let office =
-            Office::new(house, street, started, opening.listening, keys, folder, file_groups);
-        let office = Arc::new(office);
-        http.open(&office);
+        let admin = ServerAdmin::new(
+            engine,
+            server_context,
+            started,
+            listeners.listening,
+            keys,
+            folder,
+            file_groups,
+        );
+        let admin = Arc::new(admin);
+        http.open(&admin);
         for (waiting, doors) in waiting.into_iter().zip(doors) {
             // A worker that is gone has said why.
             let _ = waiting.send(doors);
         }
         let workers_done = Mutex::new(workers_done);
         let saved_changes = AtomicU64::new(0);
-        Ok(Self { office, drain, workers_done, workers, request_log, state, saved_changes })
+        Ok(Self { admin, drain, workers_done, workers, request_log, state, saved_changes })
     }
 
     /// The doors that are open, and where.
     pub fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
-        self.office.listening().iter().map(|it| (it.door, it.address))
+        self.admin.listening().iter().map(|it| (it.door, it.address))
     }
 
     /// Where a door listens, if it is open.
@@ -141,22 +155,22 @@ impl Server {
 
     /// Reads the files again. Refuses bad ones, and then the old ones go on.
     pub fn reload(&self) -> Result<(), ReloadError> {
-        self.office.reload()
+        self.admin.reload()
     }
 
     /// Saves what was spent, if there is a place for it.
     pub fn save(&self) -> Result<(), StateError> {
-        let Office { house, time, saves, .. } = &*self.office;
+        let ServerAdmin { engine, time, saves, .. } = &*self.admin;
         let clocks = SavedClocks { buckets: time.now(), wall: time.wall() };
         match &self.state {
-            Some(state) => saves.count(state.save(&house.stores, clocks)),
+            Some(state) => saves.count(state.save(&engine.stores, clocks)),
             None => Ok(()),
         }
     }
 
     /// Saves, unless nothing has changed since the last time.
     pub(crate) fn save_if_changed(&self) -> Result<(), StateError> {
-        let changes = self.office.changes() + 1;
+        let changes = self.admin.changes() + 1;
         if self.saved_changes.load(Ordering::Relaxed) == changes {
             return Ok(());
         }
@@ -166,49 +180,49 @@ impl Server {
         Ok(())
     }
 
-    pub(crate) fn house(&self) -> &House {
-        &self.office.house
+    pub(crate) fn engine(&self) -> &ServerEngine {
+        &self.admin.engine
     }
 
     pub(crate) fn time(&self) -> &dyn Time {
-        &*self.office.time
+        &*self.admin.time
     }
 
     /// Whether a file looks different from when it was read.
     pub(crate) fn has_changed_files(&self) -> bool {
-        self.office.has_changed_files()
+        self.admin.has_changed_files()
     }
 
     /// Lets everybody go who waits for a file to be read.
     pub(crate) fn stop_reading(&self) {
-        self.office.file_groups.stop();
+        self.admin.file_groups.stop();
     }
 
     /// What was counted so far.
     pub fn stats(&self) -> Stats {
-        self.office.stats()
+        self.admin.stats()
     }
 
     /// The same for Prometheus, in the text format of `OpenMetrics`.
     pub fn metrics(&self) -> String {
-        self.office.metrics()
+        self.admin.metrics()
     }
 
     /// Looks at who holds what of memory, and logs what began to be short of it or is no more.
     pub(crate) fn look_at_memory(&self) {
-        self.office.look_at_memory();
+        self.admin.look_at_memory();
     }
 
     #[cfg(test)]
-    pub(crate) fn office(&self) -> &Office {
-        &self.office
+    pub(crate) fn admin(&self) -> &ServerAdmin {
+        &self.admin
     }
 
     /// Stops: nobody new is let in, what was received is answered, what was spent is saved. Takes
     /// no longer than about `bound`, and returns whether everybody was done by then.
     pub fn drain(mut self, bound: Duration) -> Result<bool, StateError> {
         let _ = self.drain.send(true);
-        let time = &self.office.time;
+        let time = &self.admin.time;
         let until = time.now().after(bound.into());
         let mut is_done = true;
         for _ in 0..self.workers {
@@ -257,19 +271,20 @@ fn read(settings: &Settings, groups: &FileGroups) -> Result<Read, StartError> {
     Ok(Read { files, loaded, keys, store })
 }
 
-/// The house, with what was spent before the server was last stopped.
+/// The engine, with what was spent before the server was last stopped.
 fn furnish(
     settings: &Settings,
     (files, loaded, store): (Files, Loaded, Option<Shared>),
     state: Option<&StateDir>,
     started: Started,
-    observatory: Arc<Observatory>,
+    observer: Arc<DecisionObserver>,
     keys: &Arc<Keys>,
-) -> Result<House, StartError> {
+) -> Result<ServerEngine, StartError> {
     let Loaded { limits, rules } = loaded;
     let shares = Shares::new(settings.memory);
-    let standing = Standing::open(limits, state.map(StateDir::folder), started.wall)?;
-    let limits = Arc::clone(&standing.load().limits);
+    let active_overrides =
+        ActiveOverrides::open(limits, state.map(StateDir::folder), started.wall)?;
+    let limits = Arc::clone(&active_overrides.load().limits);
     let restored = match state {
         Some(state) => state.restore(&limits, shares, started)?,
         None => None,
@@ -282,7 +297,7 @@ fn furnish(
     if let Some(shared) = store {
         stores.share(shared, started.at)?;
     }
-    Ok(House::new(settings, files, standing, rules, stores, observatory, keys))
+    Ok(ServerEngine::new(settings, files, active_overrides, rules, stores, observer, keys))
 }
 
 /// The store that is shared, if one is.

@@ -13,9 +13,9 @@ use utoipa::ToSchema;
 
 pub use crate::counters::DoorStats;
 pub use crate::latency::Latency;
+use crate::observe::Counted;
+pub use crate::observe::Rulings;
 use crate::pressure::Holder;
-use crate::seen::Counted;
-pub use crate::seen::Rulings;
 
 /// Everything that is counted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

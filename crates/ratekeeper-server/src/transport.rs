@@ -74,7 +74,7 @@ impl Time for ResumedTime {
 
 /// What every loop of the server works with.
 #[derive(Clone)]
-pub(crate) struct Street {
+pub(crate) struct ServerContext {
     pub(crate) time: Arc<dyn Time>,
     /// Turns true when the server is to stop.
     pub(crate) drain: watch::Receiver<bool>,
@@ -84,7 +84,7 @@ pub(crate) struct Street {
     pub(crate) lookout: Option<Arc<Lookout>>,
 }
 
-impl Street {
+impl ServerContext {
     /// Waits until the server is to stop.
     pub(crate) async fn draining(&self) {
         let mut drain = self.drain.clone();

@@ -13,7 +13,7 @@ use tokio::task::{JoinSet, LocalSet};
 
 use crate::http::Http;
 use crate::polling::{Lookout, polling};
-use crate::transport::{Datagrams, Streams, Street};
+use crate::transport::{Datagrams, ServerContext, Streams};
 
 /// What a worker serves besides HTTP.
 #[derive(Default)]
@@ -31,16 +31,16 @@ pub(crate) fn start(
     poll: Option<Duration>,
     http: Option<(Http, TcpListener)>,
     doors: oneshot::Receiver<Doors>,
-    street: Street,
+    server_context: ServerContext,
     done: Sender<()>,
 ) -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name(format!("worker {index}")).spawn(move || {
-        let time = Arc::clone(&street.time);
+        let time = Arc::clone(&server_context.time);
         let lookout = poll.map(|length| Arc::new(Lookout::new(length.into())));
-        let street = Street { lookout: lookout.clone(), ..street };
+        let server_context = ServerContext { lookout: lookout.clone(), ..server_context };
         let tasks = LocalSet::new();
-        let serving = tasks.run_until(serve(index, http, doors, street));
+        let serving = tasks.run_until(serve(index, http, doors, server_context));
         let served = match &lookout {
             Some(lookout) => runtime.block_on(polling(serving, lookout, || time.now())),
             None => runtime.block_on(serving),
@@ -58,33 +58,33 @@ async fn serve(
     index: usize,
     http: Option<(Http, TcpListener)>,
     doors: oneshot::Receiver<Doors>,
-    street: Street,
+    server_context: ServerContext,
 ) -> io::Result<()> {
     let mut open = JoinSet::new();
     if let Some((http, listener)) = http {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        open.spawn_local(http.serve(listener, street.clone(), index));
+        open.spawn_local(http.serve(listener, server_context.clone(), index));
     }
     // If they never come, the server could not start, and is going away.
     let doors = doors.await.unwrap_or_default();
     if let Some((datagrams, socket)) = doors.udp {
         let socket = tokio::net::UdpSocket::from_std(socket)?;
-        open.spawn_local(datagrams.serve(socket, street.clone(), index));
+        open.spawn_local(datagrams.serve(socket, server_context.clone(), index));
     }
     if let Some((streams, listener)) = doors.bucket {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        open.spawn_local(streams.serve(listener, street.clone(), index));
+        open.spawn_local(streams.serve(listener, server_context.clone(), index));
     }
     if let Some((streams, listener)) = doors.throttr {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        open.spawn_local(streams.serve(listener, street.clone(), index));
+        open.spawn_local(streams.serve(listener, server_context.clone(), index));
     }
     if let Some((streams, listener)) = doors.resp {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        open.spawn_local(streams.serve(listener, street.clone(), index));
+        open.spawn_local(streams.serve(listener, server_context.clone(), index));
     }
     while let Some(ended) = open.join_next().await {
-        if !street.is_draining() {
+        if !server_context.is_draining() {
             // A bug. The other doors go on; a supervisor should hear of it.
             tracing::error!(worker = index, ?ended, "a door has closed");
         }

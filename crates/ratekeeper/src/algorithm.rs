@@ -75,7 +75,7 @@ pub trait Algorithm: Sized + 'static {
     }
 
     /// What forgetting the cell would give away; none if it is idle. Searches ask this of many cells.
-    fn standing(book: &Self::Book, cell: &Self::Cell, now: Moment) -> Option<Standing>;
+    fn eviction_rank(book: &Self::Book, cell: &Self::Cell, now: Moment) -> Option<EvictionRank>;
 
     /// How many tokens are forgiven if the cell is forgotten; none if that is free.
     fn owed(book: &Self::Book, cell: &Self::Cell, now: Moment) -> u64;
@@ -130,7 +130,7 @@ impl<C> Change<C> {
 
 /// What forgetting a cell would give away, for choosing one when memory is full.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Standing {
+pub struct EvictionRank {
     /// The least goes first.
     pub rank: f64,
     /// Half of the bucket or more is missing, or it was empty or denied an ask and is not full again:

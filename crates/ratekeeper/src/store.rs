@@ -8,21 +8,21 @@ mod fingerprint;
 mod hints;
 mod memory;
 mod prefetch;
-mod region;
 pub mod saved;
+mod shard_memory;
 pub mod shared;
 mod shares;
 mod shelf;
-mod strip;
 mod sync;
+mod table;
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 
 pub use fingerprint::{Fingerprint, Seal, Secret};
 pub use memory::{Held, MEMORY_MIN, MemoryStore};
-pub use region::Tally;
 pub use shares::Holding;
+pub use table::Tally;
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ const RESTRICTED: [Restricted; 9] = [
             ("crates/ratekeeper/src/store/prefetch.rs", "a prefetch reads nothing and saves a cache miss per key"),
             ("crates/ratekeeper/src/store/cipher.rs", "the processor's own AES: a decision takes a fifth less instructions"),
             ("crates/ratekeeper/src/store/sync.rs", "a lock that wakes nobody: a tenth less time per decision"),
-            ("crates/ratekeeper/src/store/strip.rs", "shards in one mapping may have huge pages: a tenth less time per decision"),
+            ("crates/ratekeeper/src/store/shard_memory.rs", "shards in one mapping may have huge pages: a tenth less time per decision"),
             ("crates/ratekeeper-testkit/src/allocations.rs", "an allocator that counts cannot be written otherwise"),
         ],
     },

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use ratekeeper::{Clock, Limits};
 use ratekeeper_console::{Output, OutputError, say};
-use ratekeeper_server::moving::{Entry, MoveError, SavedState, SharedState, to_line};
 use ratekeeper_server::settings::StoreSettings;
+use ratekeeper_server::state_transfer::{Entry, SavedState, SharedState, TransferError, to_line};
 use ratekeeper_server::{ReadError, with_causes};
 
 use super::args::{Export, Place};
@@ -73,7 +73,7 @@ impl Found {
             Ok(Some(entry)) => self.print(entry)?,
             Ok(None) => {}
             // Nobody can keep it in Redis, so it is no reason not to move the others.
-            Err(error @ MoveError::TooSlow { .. }) => {
+            Err(error @ TransferError::TooSlow { .. }) => {
                 say(format_args!("note: left out: {}", with_causes(&error)));
                 self.names.insert(format!("{limit}:{id}").into_bytes());
             }
@@ -91,7 +91,7 @@ impl Found {
 
 /// What may be the fault of a line, and what is not.
 enum MoveOrOutput {
-    Move(MoveError),
+    Move(TransferError),
     Output(OutputError),
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use ratekeeper::{Clock, Limits};
 use ratekeeper_console::say;
-use ratekeeper_server::moving::{Entry, Put, SavedState, SharedState, from_line};
 use ratekeeper_server::settings::StoreSettings;
+use ratekeeper_server::state_transfer::{Entry, Put, SavedState, SharedState, from_line};
 use ratekeeper_server::with_causes;
 
 use super::args::{Import, Place};

@@ -13,7 +13,7 @@ use super::asks::{Asks, Planned};
 use super::check::{Check, KEYS};
 use super::codec::{self, Body, Request, Verdict};
 use super::pattern::Pattern;
-use super::rules::{Action, DEFAULT_VERDICT, Desk, Rules};
+use super::rules::{Action, DEFAULT_VERDICT, RuleScratch, Rules};
 use super::statistics::Statistics;
 use crate::{Counts, DatagramDoor, Replies};
 
@@ -50,7 +50,7 @@ struct Live {
 
 /// What one thread needs while it answers. It is used again, so that answering does not allocate.
 struct Room {
-    desk: Desk,
+    scratch: RuleScratch,
     asks: Asks,
     /// Answers that wait for what is asked, in order.
     waiting: Vec<Waiting>,
@@ -115,7 +115,11 @@ impl Live {
     fn enter(&self) -> Box<Room> {
         let room = self.rooms.lock().pop();
         room.unwrap_or_else(|| {
-            Box::new(Room { desk: self.rules.desk(), asks: Asks::default(), waiting: Vec::new() })
+            Box::new(Room {
+                scratch: self.rules.scratch(),
+                asks: Asks::default(),
+                waiting: Vec::new(),
+            })
         })
     }
 
@@ -263,15 +267,15 @@ impl Visit<'_> {
     /// stands `behind` is not over its limit.
     fn plan(&mut self, key: &[u8], behind: Option<usize>) -> usize {
         let Self { door, rules, room, .. } = self;
-        let Room { desk, asks, .. } = &mut **room;
-        let is_rewritten = desk.rewrite(rules, key, |rule, counted| {
+        let Room { scratch, asks, .. } = &mut **room;
+        let is_rewritten = scratch.rewrite(rules, key, |rule, counted| {
             let of = asks.ask_average(&door.averages, &[COUNTED, counted], rule);
             asks.tally_counted(door.averages.fingerprint(&[counted]), of);
         });
         let planned = if is_rewritten {
-            let rewritten = desk.take_rewritten();
+            let rewritten = scratch.take_rewritten();
             let planned = self.judge(&rewritten);
-            self.room.desk.put_back(rewritten);
+            self.room.scratch.put_back(rewritten);
             planned
         } else {
             self.judge(key)
@@ -281,7 +285,7 @@ impl Visit<'_> {
 
     /// What becomes of a use of a key that has been rewritten.
     fn judge(&mut self, key: &[u8]) -> Planned {
-        if let Some(rule) = self.room.desk.rule(self.rules)
+        if let Some(rule) = self.room.scratch.rule(self.rules)
             && let Some(planned) = self.apply(&rule.action, Some(&rule.pattern), key)
         {
             if rule.stats {
@@ -300,18 +304,18 @@ impl Visit<'_> {
 
     /// `None` where a named limit has no place for the id.
     fn apply(&mut self, action: &Action, pattern: Option<&Pattern>, key: &[u8]) -> Option<Planned> {
-        let Room { desk, asks, .. } = &mut *self.room;
+        let Room { scratch, asks, .. } = &mut *self.room;
         match action {
             Action::Fixed(verdict) => Some(Planned::Verdict(*verdict)),
             Action::Average(rule, template) => {
                 let key = match template {
-                    Some(template) => desk.make(template, pattern, key),
+                    Some(template) => scratch.make(template, pattern, key),
                     None => key,
                 };
                 Some(asks.ask_average(&self.door.averages, &[key], *rule))
             }
             Action::Named { limit, id } => {
-                let id = std::str::from_utf8(desk.make(id, pattern, key)).ok()?;
+                let id = std::str::from_utf8(scratch.make(id, pattern, key)).ok()?;
                 asks.ask_named(&self.door.limiter, limit, id)
             }
         }

@@ -3,7 +3,7 @@
 use ratekeeper::algorithm::average;
 
 use super::pattern::Pattern;
-use super::rules::{Action, Desk, Rules};
+use super::rules::{Action, RuleScratch, Rules};
 
 /// What decides over a key.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,13 +32,13 @@ pub enum Governed {
 /// Looks keys up in rules. It is used again, because what a search needs takes time to make.
 pub struct Guide<'r> {
     rules: &'r Rules,
-    desk: Desk,
+    scratch: RuleScratch,
 }
 
 impl Rules {
     /// One that looks up keys in these rules.
     pub fn guide(&self) -> Guide<'_> {
-        Guide { rules: self, desk: self.desk() }
+        Guide { rules: self, scratch: self.scratch() }
     }
 }
 
@@ -47,10 +47,10 @@ impl Guide<'_> {
     /// has a place for an id: if not, the key is as good as one that no rule fits.
     pub fn governed(&mut self, key: &[u8], has_place: impl Fn(&str, &str) -> bool) -> Governed {
         let mut key = key.to_vec();
-        if self.desk.rewrite(self.rules, &key, |_, _| {}) {
-            key = self.desk.take_rewritten();
+        if self.scratch.rewrite(self.rules, &key, |_, _| {}) {
+            key = self.scratch.take_rewritten();
         }
-        let fitting = self.desk.rule(self.rules);
+        let fitting = self.scratch.rule(self.rules);
         let found = fitting
             .and_then(|rule| self.apply(&rule.action, Some(&rule.pattern), &key, &has_place));
         let found =
@@ -71,11 +71,11 @@ impl Guide<'_> {
                 Some(Governed::Average { rule: *rule, key: key.to_vec() })
             }
             Action::Average(rule, Some(template)) => {
-                let key = self.desk.make(template, pattern, key).to_vec();
+                let key = self.scratch.make(template, pattern, key).to_vec();
                 Some(Governed::Average { rule: *rule, key })
             }
             Action::Named { limit, id } => {
-                let id = std::str::from_utf8(self.desk.make(id, pattern, key)).ok()?;
+                let id = std::str::from_utf8(self.scratch.make(id, pattern, key)).ok()?;
                 let named = Governed::Named { limit: limit.to_string(), id: id.to_owned() };
                 has_place(limit, id).then_some(named)
             }

@@ -115,7 +115,7 @@ impl Rules {
 
 /// What looking at a key needs, and keeps from one key to the next so as not to allocate.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct RuleScratch {
     searcher: Searcher,
     slots: Slots,
     /// The key, if it was rewritten, and room for the next one.
@@ -126,8 +126,8 @@ pub(super) struct Desk {
 }
 
 impl Rules {
-    pub(super) fn desk(&self) -> Desk {
-        Desk {
+    pub(super) fn scratch(&self) -> RuleScratch {
+        RuleScratch {
             searcher: self.patterns.searcher(),
             slots: Slots::default(),
             key: Vec::new(),
@@ -137,7 +137,7 @@ impl Rules {
     }
 }
 
-impl Desk {
+impl RuleScratch {
     /// Counts a key and rewrites it: `count` gets every key that a use is to be counted under. True
     /// if it was rewritten, into [`Self::take_rewritten`].
     pub(super) fn rewrite(

@@ -2,7 +2,7 @@
 
 use ratekeeper_testkit::random::Random;
 
-use crate::house::{House, MUSICBRAINZ};
+use crate::udp_fixture::{MUSICBRAINZ, UdpFixture};
 
 const LIMITS: &str = "
 Logins: {burst: 5, count: 1, period: 3s}
@@ -57,7 +57,7 @@ fn datagrams(random: &mut Random) -> Vec<Vec<u8>> {
 fn any_batching_gives_the_same_answers() {
     let mut random = Random::new(7);
     for (rules, limits) in [(MUSICBRAINZ, ""), (NAMED, LIMITS)] {
-        let [mut one, mut many] = [(); 2].map(|()| House::with_limits(rules, limits));
+        let [mut one, mut many] = [(); 2].map(|()| UdpFixture::with_limits(rules, limits));
         for _ in 0..60 {
             let datagrams = datagrams(&mut random);
             let singles: Vec<_> = datagrams.iter().map(|datagram| one.send(datagram)).collect();
@@ -84,7 +84,8 @@ fn any_batching_gives_the_same_answers() {
 
 #[test]
 fn threads_lose_no_use() {
-    let house = House::new("rules: [{match: '^k$', limit: 1000000, period: 20, stats: true}]");
+    let fixture =
+        UdpFixture::new("rules: [{match: '^k$', limit: 1000000, period: 20, stats: true}]");
     let (threads, batches) = (4, 500);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -94,13 +95,13 @@ fn threads_lose_no_use() {
                 for _ in 0..batches {
                     let mut replies = Replies::default();
                     let requests: [&[u8]; 2] = [b"over_limit k", b"over_limit k"];
-                    house.door.answer(&requests, house.now, &mut replies, &mut counts);
+                    fixture.door.answer(&requests, fixture.now, &mut replies, &mut counts);
                 }
             });
         }
     });
-    let mut house = house;
+    let mut fixture = fixture;
     let uses = threads * batches * 2;
-    house.says("get_stats k", &format!("n_req={uses} n_over=0 last_max_rate=0 key=k"));
-    house.says("over_limit k", &format!("ok N {uses}.0 1000000.0 20"));
+    fixture.says("get_stats k", &format!("n_req={uses} n_over=0 last_max_rate=0 key=k"));
+    fixture.says("over_limit k", &format!("ok N {uses}.0 1000000.0 20"));
 }

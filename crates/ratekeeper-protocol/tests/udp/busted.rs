@@ -3,7 +3,7 @@
 use ratekeeper::limits::{Fault, Source};
 use ratekeeper_protocol::udp::{RULES_MAX, Rules};
 
-use crate::house::limits;
+use crate::udp_fixture::limits;
 
 const BUSTED: &str = include_str!("busted.txt");
 const LIMITS: &str = "
@@ -67,7 +67,7 @@ fn expressions_can_be_too_large_together() {
 
 #[test]
 fn no_damage_to_a_good_file_makes_the_reader_panic() {
-    let good = crate::house::MUSICBRAINZ;
+    let good = crate::udp_fixture::MUSICBRAINZ;
     let mut random = ratekeeper_testkit::random::Random::new(11);
     for _ in 0..400 {
         let mut chars: Vec<char> = good.chars().collect();

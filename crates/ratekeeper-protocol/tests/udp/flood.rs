@@ -4,7 +4,7 @@ use ratekeeper_protocol::udp::{codec, fuzz_one};
 use ratekeeper_protocol::{Counts, DatagramDoor as _, Replies};
 use ratekeeper_testkit::random::Random;
 
-use crate::house::{House, MUSICBRAINZ};
+use crate::udp_fixture::{MUSICBRAINZ, UdpFixture};
 
 const DATAGRAMS: u64 = 10_000_000;
 const THREADS: u64 = 2;
@@ -70,7 +70,7 @@ fn is_verdict(answer: &[u8]) -> bool {
 }
 
 fn flood(seed: u64, datagrams: u64) -> Counts {
-    let mut house = House::new(MUSICBRAINZ);
+    let mut fixture = UdpFixture::new(MUSICBRAINZ);
     let mut random = Random::new(seed);
     let mut room = vec![Vec::new(); BATCH];
     let mut replies = Replies::default();
@@ -80,7 +80,7 @@ fn flood(seed: u64, datagrams: u64) -> Counts {
         }
         let requests: Vec<&[u8]> = room.iter().map(Vec::as_slice).collect();
         replies.clear();
-        house.door.answer(&requests, house.now, &mut replies, &mut house.counts);
+        fixture.door.answer(&requests, fixture.now, &mut replies, &mut fixture.counts);
         for (datagram, reply) in requests.iter().zip(replies.iter()) {
             let is_right = match codec::parse(datagram) {
                 None => reply.is_empty(),
@@ -92,11 +92,11 @@ fn flood(seed: u64, datagrams: u64) -> Counts {
             let show = String::from_utf8_lossy;
             assert!(is_right, "{} was answered {}", show(datagram), show(reply));
         }
-        house.now = house.now.after(ratekeeper::Nanos::new(1_000_000));
+        fixture.now = fixture.now.after(ratekeeper::Nanos::new(1_000_000));
     }
-    let held = house.averages.held();
+    let held = fixture.averages.held();
     assert!(held.bytes <= held.bytes_max, "{held:?}");
-    house.counts
+    fixture.counts
 }
 
 #[test]

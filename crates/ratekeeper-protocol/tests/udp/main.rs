@@ -4,10 +4,10 @@
 mod batches;
 mod busted;
 mod flood;
-mod house;
 mod musicbrainz;
 mod named;
 mod reload;
 mod transcripts;
+mod udp_fixture;
 mod vectors;
 mod wire;

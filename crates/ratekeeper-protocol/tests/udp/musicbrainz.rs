@@ -1,23 +1,23 @@
 //! The example of a real deployment: what it counts, rewrites and limits.
 
-use crate::house::{House, MUSICBRAINZ};
+use crate::udp_fixture::{MUSICBRAINZ, UdpFixture};
 
 /// The limit and period that a key is answered with.
 fn limit(key: &str) -> String {
-    let answer = House::new(MUSICBRAINZ).send(format!("over_limit {key}"));
+    let answer = UdpFixture::new(MUSICBRAINZ).send(format!("over_limit {key}"));
     String::from_utf8(answer).unwrap().replace("ok N 0.0 ", "")
 }
 
 /// What a key is rewritten to, told by the statistics that are kept under it.
 #[track_caller]
 fn counts_as(key: &str, rewritten: &str) {
-    let mut house = House::new(MUSICBRAINZ);
-    house.send(format!("over_limit {key}"));
+    let mut fixture = UdpFixture::new(MUSICBRAINZ);
+    fixture.send(format!("over_limit {key}"));
     let expected = format!("n_req=1 n_over=0 last_max_rate=0 key={rewritten}");
-    house.says(&format!("get_stats {rewritten}"), &expected);
+    fixture.says(&format!("get_stats {rewritten}"), &expected);
     if key != rewritten {
         let expected = format!("n_req=0 n_over=0 last_max_rate=0 key={key}");
-        house.says(&format!("get_stats {key}"), &expected);
+        fixture.says(&format!("get_stats {key}"), &expected);
     }
 }
 
@@ -145,89 +145,89 @@ fn popular_clients_are_counted_by_name() {
         ("(Vox)", "vox"),
         ("picard googlebot", "picard"),
     ] {
-        let mut house = House::new(MUSICBRAINZ);
-        house.says(&format!("over_limit ws ua={ua}"), "ok N 0.0 1.0 1");
+        let mut fixture = UdpFixture::new(MUSICBRAINZ);
+        fixture.says(&format!("over_limit ws ua={ua}"), "ok N 0.0 1.0 1");
         let expected = format!("n_req=1 n_over=0 last_max_rate=0 key={word}");
-        house.says(&format!("get_stats {word}"), &expected);
-        house.says("get_stats default", "n_req=1 n_over=0 last_max_rate=0 key=default");
+        fixture.says(&format!("get_stats {word}"), &expected);
+        fixture.says("get_stats default", "n_req=1 n_over=0 last_max_rate=0 key=default");
     }
 }
 
 #[test]
 fn a_word_within_a_word_is_not_counted() {
-    let mut house = House::new(MUSICBRAINZ);
-    house.send("over_limit ws ua=picardy voxel xbmc_");
+    let mut fixture = UdpFixture::new(MUSICBRAINZ);
+    fixture.send("over_limit ws ua=picardy voxel xbmc_");
     for word in ["picard", "vox", "xbmc"] {
         let expected = format!("n_req=0 n_over=0 last_max_rate=0 key={word}");
-        house.says(&format!("get_stats {word}"), &expected);
+        fixture.says(&format!("get_stats {word}"), &expected);
     }
 }
 
 #[test]
 fn a_count_rule_without_a_key_counts_under_the_key_itself() {
-    let mut house = House::new(MUSICBRAINZ);
+    let mut fixture = UdpFixture::new(MUSICBRAINZ);
     let key = "ws ua=python-headphones/0.7.3";
-    house.says(&format!("over_limit {key}"), "ok N 0.0 300.0 10");
+    fixture.says(&format!("over_limit {key}"), "ok N 0.0 300.0 10");
     let expected = format!("n_req=1 n_over=0 last_max_rate=0 key={key}");
-    house.says(&format!("get_stats {key}"), &expected);
-    house.says("get_stats ws headphones", "n_req=1 n_over=0 last_max_rate=0 key=ws headphones");
+    fixture.says(&format!("get_stats {key}"), &expected);
+    fixture.says("get_stats ws headphones", "n_req=1 n_over=0 last_max_rate=0 key=ws headphones");
 }
 
 #[test]
 fn what_is_counted_is_never_refused_for_it() {
-    let mut house = House::new(MUSICBRAINZ);
+    let mut fixture = UdpFixture::new(MUSICBRAINZ);
     for _ in 0..10 {
-        house.says("over_limit ws ua=picard", "ok N 0.0 1.0 1");
+        fixture.says("over_limit ws ua=picard", "ok N 0.0 1.0 1");
     }
     // 3 per 3 s: the fourth use has a rate of 3. That is no limit, so nothing is over it.
-    house.says("get_stats picard", "n_req=10 n_over=0 last_max_rate=0 key=picard");
-    house.wait_secs(300);
-    house.says("get_stats picard", "n_req=10 n_over=0 last_max_rate=9 key=picard");
+    fixture.says("get_stats picard", "n_req=10 n_over=0 last_max_rate=0 key=picard");
+    fixture.wait_secs(300);
+    fixture.says("get_stats picard", "n_req=10 n_over=0 last_max_rate=9 key=picard");
 }
 
 #[test]
 fn the_highest_rate_is_of_the_bucket_before() {
     // Begins at a multiple of 300 s plus 100 s.
-    let mut house = House::new(MUSICBRAINZ);
-    let told = |house: &mut House, n_req: u32, max: u32| {
+    let mut fixture = UdpFixture::new(MUSICBRAINZ);
+    let told = |fixture: &mut UdpFixture, n_req: u32, max: u32| {
         let expected = format!("n_req={n_req} n_over=0 last_max_rate={max} key=ws global");
-        house.says("get_stats ws global", &expected);
+        fixture.says("get_stats ws global", &expected);
     };
     for _ in 0..8 {
-        house.send("over_limit ws global");
+        fixture.send("over_limit ws global");
     }
-    told(&mut house, 8, 0);
-    let start = house.now.as_nanos() / 300_000_000_000 * 300;
-    house.wait_secs(start + 299 - house.now.as_nanos() / 1_000_000_000);
-    told(&mut house, 8, 0);
-    house.wait_secs(1);
-    told(&mut house, 8, 7);
-    house.send("over_limit ws global");
-    told(&mut house, 9, 7);
-    house.wait_secs(299);
-    told(&mut house, 9, 7);
-    house.wait_secs(1);
+    told(&mut fixture, 8, 0);
+    let start = fixture.now.as_nanos() / 300_000_000_000 * 300;
+    fixture.wait_secs(start + 299 - fixture.now.as_nanos() / 1_000_000_000);
+    told(&mut fixture, 8, 0);
+    fixture.wait_secs(1);
+    told(&mut fixture, 8, 7);
+    fixture.send("over_limit ws global");
+    told(&mut fixture, 9, 7);
+    fixture.wait_secs(299);
+    told(&mut fixture, 9, 7);
+    fixture.wait_secs(1);
     // The one use in that bucket was long after the others.
-    told(&mut house, 9, 0);
-    house.wait_secs(300);
-    told(&mut house, 9, 0);
+    told(&mut fixture, 9, 0);
+    fixture.wait_secs(300);
+    told(&mut fixture, 9, 0);
 }
 
 #[test]
 fn over_limit_uses_are_counted_as_such() {
-    let mut house = House::new(MUSICBRAINZ);
+    let mut fixture = UdpFixture::new(MUSICBRAINZ);
     for _ in 0..130 {
-        house.send("over_limit ws ua=libvlc");
+        fixture.send("over_limit ws ua=libvlc");
     }
-    house.says("get_stats ws ua=libvlc", "n_req=130 n_over=5 last_max_rate=0 key=ws ua=libvlc");
-    house.wait_secs(300);
-    house.says("get_stats ws ua=libvlc", "n_req=130 n_over=5 last_max_rate=125 key=ws ua=libvlc");
+    fixture.says("get_stats ws ua=libvlc", "n_req=130 n_over=5 last_max_rate=0 key=ws ua=libvlc");
+    fixture.wait_secs(300);
+    fixture.says("get_stats ws ua=libvlc", "n_req=130 n_over=5 last_max_rate=125 key=ws ua=libvlc");
 }
 
 #[test]
 fn addresses_have_no_statistics() {
-    let mut house = House::new(MUSICBRAINZ);
-    house.send("over_limit ws ip=1.2.3.4");
-    house.says("get_stats ws ip=1.2.3.4", "n_req=0 n_over=0 last_max_rate=0 key=ws ip=1.2.3.4");
-    house.says("get_stats default", "n_req=0 n_over=0 last_max_rate=0 key=default");
+    let mut fixture = UdpFixture::new(MUSICBRAINZ);
+    fixture.send("over_limit ws ip=1.2.3.4");
+    fixture.says("get_stats ws ip=1.2.3.4", "n_req=0 n_over=0 last_max_rate=0 key=ws ip=1.2.3.4");
+    fixture.says("get_stats default", "n_req=0 n_over=0 last_max_rate=0 key=default");
 }

@@ -4,18 +4,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ratekeeper_protocol::{Counts, DatagramDoor as _, Replies};
 
-use crate::house::{House, limits, rules};
+use crate::udp_fixture::{UdpFixture, limits, rules};
 
 #[test]
 fn averages_and_statistics_stay() {
     let text = "rules: [{match: '^k$', limit: 3, period: 20, stats: true}]";
-    let mut house = House::new(text);
-    house.says("over_limit k", "ok N 0.0 3.0 20");
-    house.says("over_limit k", "ok N 1.0 3.0 20");
+    let mut fixture = UdpFixture::new(text);
+    fixture.says("over_limit k", "ok N 0.0 3.0 20");
+    fixture.says("over_limit k", "ok N 1.0 3.0 20");
     let next = rules(&text.replace("limit: 3", "limit: 2"), &limits(""));
-    assert_eq!(house.door.reload(next, || 7), 7);
-    house.says("over_limit k", "ok Y 2.0 2.0 20");
-    house.says("get_stats k", "n_req=3 n_over=1 last_max_rate=0 key=k");
+    assert_eq!(fixture.door.reload(next, || 7), 7);
+    fixture.says("over_limit k", "ok Y 2.0 2.0 20");
+    fixture.says("get_stats k", "n_req=3 n_over=1 last_max_rate=0 key=k");
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn no_datagram_sees_rules_and_limits_of_two_files() {
         let limit = format!("L{n}: {{burst: 4000000000, count: 1, period: {n}00s}}");
         (limit, format!("rules: [{{match: '^k{n}$', use: L{n}}}]\ndefault: {{over_limit: true}}"))
     });
-    let house = House::with_limits(&files[0].1, &files[0].0);
+    let fixture = UdpFixture::with_limits(&files[0].1, &files[0].0);
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
@@ -32,7 +32,7 @@ fn no_datagram_sees_rules_and_limits_of_two_files() {
             while !is_done.load(Ordering::Relaxed) || batches < 100 {
                 let mut replies = Replies::default();
                 let requests: [&[u8]; 2] = [b"over_limit k1", b"over_limit k2"];
-                house.door.answer(&requests, house.now, &mut replies, &mut counts);
+                fixture.door.answer(&requests, fixture.now, &mut replies, &mut counts);
                 batches += 1;
             }
             (counts, batches)
@@ -41,7 +41,7 @@ fn no_datagram_sees_rules_and_limits_of_two_files() {
             let (limits_text, rules_text) = &files[(round + 1) % 2];
             let limits = limits(limits_text);
             let rules = rules(rules_text, &limits);
-            house.door.reload(rules, || house.limiter.reload(limits, house.now)).unwrap();
+            fixture.door.reload(rules, || fixture.limiter.reload(limits, fixture.now)).unwrap();
         }
         is_done.store(true, Ordering::Relaxed);
         let (counts, batches) = asking.join().unwrap();

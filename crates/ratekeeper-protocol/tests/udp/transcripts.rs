@@ -2,7 +2,7 @@
 
 use ratekeeper::{Moment, limits::parse_duration};
 
-use crate::house::House;
+use crate::udp_fixture::UdpFixture;
 
 const PAGE: &str = include_str!("../../src/udp/README.md");
 
@@ -35,7 +35,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
 }
 
 /// The replies that did not come as they are written.
-fn run(block: &Block<'_>, house: &mut House) -> Vec<String> {
+fn run(block: &Block<'_>, fixture: &mut UdpFixture) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut said: Option<Vec<u8>> = None;
     for (index, line) in block.text.lines().enumerate() {
@@ -43,17 +43,17 @@ fn run(block: &Block<'_>, house: &mut House) -> Vec<String> {
             (">>", request) => {
                 assert!(said.is_none(), "line {}: two requests", block.line + index);
                 let request = request[1..].replace("\\n", "\n");
-                said = Some(house.send(request));
+                said = Some(fixture.send(request));
                 continue;
             }
             ("..", wait) => {
                 let wait = parse_duration(&wait[1..].replace(' ', "")).unwrap();
-                house.now = house.now.after(wait);
+                fixture.now = fixture.now.after(wait);
                 continue;
             }
             ("@ ", secs) => {
                 let secs: u64 = secs.parse().unwrap();
-                house.now = Moment::from_nanos(secs * 1_000_000_000);
+                fixture.now = Moment::from_nanos(secs * 1_000_000_000);
                 continue;
             }
             ("<<", answer) => &answer[1..],
@@ -78,7 +78,7 @@ fn the_page_tells_the_truth() {
             "yaml rules" => rules.clone_from(&block.text),
             "yaml limits" => limits.clone_from(&block.text),
             "transcript" => {
-                wrong.extend(run(&block, &mut House::with_limits(&rules, &limits)));
+                wrong.extend(run(&block, &mut UdpFixture::with_limits(&rules, &limits)));
                 transcripts += 1;
             }
             "text" => {}

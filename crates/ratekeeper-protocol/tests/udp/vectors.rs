@@ -2,7 +2,7 @@
 
 use ratekeeper::Moment;
 
-use crate::house::{House, MUSICBRAINZ};
+use crate::udp_fixture::{MUSICBRAINZ, UdpFixture};
 
 fn rows(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.starts_with('#'))
@@ -24,13 +24,13 @@ fn recorded_averages_are_answered_byte_for_byte() {
         (include_str!("../vectors/clock_backwards.tsv"), strict, 5),
     ];
     for (text, rules, count) in recordings {
-        let mut house = House::new(rules);
+        let mut fixture = UdpFixture::new(rules);
         for row in rows(text) {
             let [time, request, answer] = row.split('\t').collect::<Vec<_>>().try_into().unwrap();
-            house.now = moment(time.parse().unwrap());
-            house.says(request, answer);
+            fixture.now = moment(time.parse().unwrap());
+            fixture.says(request, answer);
         }
-        assert_eq!(house.counts.requests, count);
+        assert_eq!(fixture.counts.requests, count);
         assert_eq!(rows(text).count() as u64, count);
     }
 }
@@ -59,7 +59,7 @@ fn recorded_edges_are_answered_byte_for_byte() {
     let mut count = 0;
     for row in rows(include_str!("../vectors/udp_edge.tsv")) {
         let (request, answer) = row.split_once('\t').unwrap();
-        let said = House::new(MUSICBRAINZ).send(unescape(request));
+        let said = UdpFixture::new(MUSICBRAINZ).send(unescape(request));
         let answer = if answer == "(none)" { Vec::new() } else { unescape(answer) };
         assert_eq!(in_order(&said), in_order(&answer), "to {request}");
         count += 1;

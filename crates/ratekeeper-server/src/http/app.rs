@@ -12,7 +12,7 @@ use super::decide::BATCH_ASKS_MAX;
 use super::keys::Keys;
 use super::live::Live;
 use super::problem::{self, Problem};
-use crate::office::Office;
+use crate::admin::ServerAdmin;
 use crate::settings::HttpSettings;
 
 /// The door's own state.
@@ -20,7 +20,7 @@ pub(super) struct App {
     pub(super) settings: HttpSettings,
     pub(super) keys: Arc<Keys>,
     /// Not there while the server is starting.
-    pub(super) office: OnceLock<Arc<Office>>,
+    pub(super) admin: OnceLock<Arc<ServerAdmin>>,
     pub(super) live: Live,
     pub(super) drain: watch::Receiver<bool>,
     /// For those whose buckets are elsewhere: how many asks may be under way.
@@ -44,16 +44,16 @@ pub(super) struct Room<'a> {
 impl App {
     /// Waits until there is room for as many asks as a body can have, but at most `asks_max`, where
     /// answers have to be waited for. Who finds none in time has no time left to wait for them.
-    pub(super) async fn room(&self, office: &Office, body: &[u8], asks_max: usize) -> Room<'_> {
-        if !office.house.http.wherever().waits() {
-            return Room { _permit: None, left: office.patience };
+    pub(super) async fn room(&self, admin: &ServerAdmin, body: &[u8], asks_max: usize) -> Room<'_> {
+        if !admin.engine.http.wherever().waits() {
+            return Room { _permit: None, left: admin.patience };
         }
-        let began = office.time.now();
+        let began = admin.time.now();
         let asks = body.len().div_ceil(ASK_BYTES_MIN).min(asks_max);
         let permits = self.underway.acquire_many(u32::try_from(asks).unwrap_or(u32::MAX));
-        let permit = timeout(office.patience, permits).await.ok().and_then(Result::ok);
-        let waited = Duration::from(office.time.now().since(began));
-        let left = office.patience.saturating_sub(waited);
+        let permit = timeout(admin.patience, permits).await.ok().and_then(Result::ok);
+        let waited = Duration::from(admin.time.now().since(began));
+        let left = admin.patience.saturating_sub(waited);
         Room { left: if permit.is_some() { left } else { Duration::ZERO }, _permit: permit }
     }
 
@@ -62,14 +62,14 @@ impl App {
     }
 }
 
-/// The office, for handlers that need one: while the server is starting, they are not run.
-pub(super) struct Inside(pub(super) Arc<Office>);
+/// The admin, for handlers that need one: while the server is starting, they are not run.
+pub(super) struct Inside(pub(super) Arc<ServerAdmin>);
 
 impl FromRequestParts<Arc<App>> for Inside {
     type Rejection = Problem;
 
     async fn from_request_parts(_: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let starting = || Problem::new(&problem::STARTING, "what was spent is being restored");
-        app.office.get().map(|office| Self(Arc::clone(office))).ok_or_else(starting)
+        app.admin.get().map(|admin| Self(Arc::clone(admin))).ok_or_else(starting)
     }
 }

@@ -34,10 +34,10 @@ use super::frames::CountedFrames;
 use super::framing;
 use super::http1::{Heads, Http1, Turn};
 use super::route::{self, Asked};
-use super::short::{self, Desk};
+use super::short::{self, HttpBuffers};
 use super::tls;
 use super::wire::{Discard, End, Failed, Spare, Wire};
-use crate::transport::{Guest, LINGER, QUIET, Street, UNDERWAY_BYTES_MAX};
+use crate::transport::{Guest, LINGER, QUIET, ServerContext, UNDERWAY_BYTES_MAX};
 
 /// What an HTTP/2 client sends first. No method of HTTP/1 begins so.
 const HTTP2_BEGINS: &[u8] = b"PRI";
@@ -58,8 +58,8 @@ const QUIET_LOOKS_MAX: usize = 4;
 pub(super) struct Connections {
     pub(super) app: Arc<App>,
     pub(super) router: Router,
-    pub(super) street: Street,
-    pub(super) desk: Desk,
+    pub(super) server_context: ServerContext,
+    pub(super) buffers: HttpBuffers,
     spare: Spare,
     discard: Discard,
 }
@@ -148,9 +148,10 @@ impl From<Failed> for Ended {
 }
 
 impl Connections {
-    pub(super) fn new(app: Arc<App>, router: Router, street: Street) -> Self {
-        let (desk, spare, discard) = (Desk::default(), Spare::default(), Discard::default());
-        Self { app, router, street, desk, spare, discard }
+    pub(super) fn new(app: Arc<App>, router: Router, server_context: ServerContext) -> Self {
+        let (buffers, spare, discard) =
+            (HttpBuffers::default(), Spare::default(), Discard::default());
+        Self { app, router, server_context, buffers, spare, discard }
     }
 
     pub(super) async fn converse(self: Rc<Self>, stream: TcpStream, guest: Guest) {
@@ -221,7 +222,7 @@ impl Connections {
             async move { Ok::<_, Infallible>(this.answer(request, &peer).await) }
         });
         if is_http2 {
-            let io = TokioIo::new(CountedFrames::new(io, Arc::clone(&self.street.time)));
+            let io = TokioIo::new(CountedFrames::new(io, Arc::clone(&self.server_context.time)));
             let connection = Http2(self.http2().serve_connection(io, service));
             self.see_through(connection, wire, &activity, bound).await
         } else {
@@ -302,7 +303,7 @@ impl Connections {
 
     /// Waits until the server is to stop and nothing more is on its way.
     async fn left_alone(&self, wire: &Wire) {
-        self.street.draining().await;
+        self.server_context.draining().await;
         let heard_before = wire.heard_bytes();
         let mut looks = 0;
         loop {
@@ -336,7 +337,7 @@ impl Connections {
 
     async fn answer(&self, mut request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let _in_hand = peer.activity.begin();
-        let hearing = Hearing::begin(&peer.activity, &self.street.time);
+        let hearing = Hearing::begin(&peer.activity, &self.server_context.time);
         let is_http1 = request.version() <= Version::HTTP_11;
         let is_plain = is_http1 && short::is_plain(&request);
         peer.turn.set(Turn::Long);
@@ -401,7 +402,7 @@ impl Connections {
         let malformed = u64::from(is_mistake && !is_refused);
         let requests = 1 - ignored - malformed;
         guest.counters().add(&Counts { requests, allowed, denied, ignored, malformed });
-        guest.counters().took(self.street.time.now().since(whole_at), 1);
+        guest.counters().took(self.server_context.time.now().since(whole_at), 1);
     }
 }
 

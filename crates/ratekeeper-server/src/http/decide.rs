@@ -22,7 +22,7 @@ use super::decision::{self, Decided, DecisionBody};
 use super::fields::{self, Answered, Answers, Head};
 use super::problem::{self, Problem};
 use super::schema;
-use crate::office::Office;
+use crate::admin::ServerAdmin;
 use crate::settings::XRateLimit;
 
 /// How many transactions one batch can have.
@@ -180,13 +180,13 @@ pub(super) async fn reset(app: State<Arc<App>>, inside: Inside, uri: Uri, body: 
         (status = 422, description = "The shape is wrong, so none was decided: `bad-asks`")))]
 pub(super) async fn batch(
     app: State<Arc<App>>,
-    Inside(office): Inside,
+    Inside(admin): Inside,
     uri: Uri,
     Whole(bytes): Whole,
 ) -> Answer {
     let [] = address::query(&uri, [])?;
     // Before it is read: what was read of it takes more than the body.
-    let room = app.room(&office, &bytes, BATCH_ASKS_MAX).await;
+    let room = app.room(&admin, &bytes, BATCH_ASKS_MAX).await;
     let Batch { transactions } = body::parse(&bytes)?;
     if transactions.is_empty() || transactions.len() > BATCH_TRANSACTIONS_MAX {
         let detail = format!(
@@ -207,7 +207,7 @@ pub(super) async fn batch(
             format!("there are {asks_count} asks in all: at most {BATCH_ASKS_MAX} are allowed");
         return Err(Problem::field(&problem::BAD_ASKS, "transactions", detail));
     }
-    let (limiter, now) = (&office.house.http, office.time.now());
+    let (limiter, now) = (&admin.engine.http, admin.time.now());
     let mut counted = Counted::default();
     let mut text = Vec::from(b"{\"results\":[");
     let waits = limiter.wherever().waits();
@@ -220,7 +220,7 @@ pub(super) async fn batch(
         let turn = turn.iter().map(|(op, asks, parts)| parts.decide(*op, asks, limiter, now));
         let decided = ratekeeper_redis::in_time(left, join_all(turn)).await;
         // Each turn has its own time, unless there was no room for any.
-        left = if room.left.is_zero() { room.left } else { office.patience };
+        left = if room.left.is_zero() { room.left } else { admin.patience };
         for decided in decided {
             if !text.ends_with(b"[") {
                 text.push(b',');
@@ -241,7 +241,7 @@ pub(super) async fn batch(
     }
     text.extend_from_slice(b"]}");
     let mut response = body::text(text);
-    tell_time(response.headers_mut(), now, office.started.at);
+    tell_time(response.headers_mut(), now, admin.started.at);
     Ok(counted.attach(response))
 }
 
@@ -281,20 +281,20 @@ fn turn_of(rest: &[(Op, Each<Request<'_>>, Parts<'_, '_>)], waits: bool) -> usiz
 /// What a handler answers.
 pub(super) type Answer = Result<Response<Body>, Problem>;
 
-async fn one(op: Op, app: &App, Inside(office): &Inside, Whole(bytes): &Whole) -> Answer {
-    let room = app.room(office, bytes, TRANSACTION_ASKS_MAX).await;
-    let now = office.time.now();
-    let deciding = decided(op, office, bytes, now, |done| {
+async fn one(op: Op, app: &App, Inside(admin): &Inside, Whole(bytes): &Whole) -> Answer {
+    let room = app.room(admin, bytes, TRANSACTION_ASKS_MAX).await;
+    let now = admin.time.now();
+    let deciding = decided(op, admin, bytes, now, |done| {
         let mut text = Vec::with_capacity(ANSWER_BYTES);
         done.write(&mut text);
         let mut response = body::text(text);
-        let (dialect, wall) = (app.settings.x_ratelimit, office.time.wall());
+        let (dialect, wall) = (app.settings.x_ratelimit, admin.time.wall());
         done.write_fields(response.headers_mut(), dialect, wall);
         let mut counted = Counted::default();
         counted.decided(done.is_allowed());
         counted.attach(response)
     });
-    if office.house.http.wherever().waits() {
+    if admin.engine.http.wherever().waits() {
         ratekeeper_redis::in_time(room.left, deciding).await
     } else {
         deciding.await
@@ -305,7 +305,7 @@ async fn one(op: Op, app: &App, Inside(office): &Inside, Whole(bytes): &Whole) -
 /// in memory, this never waits.
 pub(super) async fn decided<T>(
     op: Op,
-    office: &Office,
+    admin: &ServerAdmin,
     bytes: &[u8],
     now: Moment,
     answer: impl FnOnce(&Done<'_>) -> T,
@@ -313,7 +313,7 @@ pub(super) async fn decided<T>(
     let Transaction { limit, id, cost, asks } = body::parse(bytes)?;
     let parts = Parts { limit: &limit, id: &id, cost, asks: &asks, at: String::new() };
     let asks = parts.asks(op)?;
-    let done = parts.decide(op, &asks, &office.house.http, now).await?;
+    let done = parts.decide(op, &asks, &admin.engine.http, now).await?;
     Ok(answer(&done))
 }
 

@@ -19,7 +19,7 @@ use super::fields::{self, Answered, Answers};
 use super::forwarded;
 use super::problem::{self, Problem};
 use super::schema::DeniedStatus;
-use crate::office::Office;
+use crate::admin::ServerAdmin;
 
 /// How long a header can be that is taken for an id.
 const HEADER_ID_BYTES_MAX: usize = ratekeeper::limits::ID_BYTES_MAX;
@@ -40,14 +40,14 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
     responses(super::schema::Passed))]
 pub(super) async fn by_path(
     app: State<Arc<App>>,
-    Inside(office): Inside,
+    Inside(admin): Inside,
     InPath((limit, id)): InPath<(String, String)>,
     uri: Uri,
 ) -> Answer {
     let [cost, denied] = address::query(&uri, ["cost", "denied"])?;
     let denied = denied_status(denied.as_deref())?;
     let cost = address::number("cost", cost.as_deref(), BURST_MAX, COST_DEFAULT)?;
-    pass(&app, &office, Request::new(&limit, &id, cost), denied).await
+    pass(&app, &admin, Request::new(&limit, &id, cost), denied).await
 }
 
 /// Pass the gate with the id that a header has
@@ -63,7 +63,7 @@ pub(super) async fn by_path(
     responses(super::schema::Passed))]
 pub(super) async fn by_header(
     app: State<Arc<App>>,
-    Inside(office): Inside,
+    Inside(admin): Inside,
     Extension(caller): Extension<Caller>,
     InPath(limit): InPath<String>,
     uri: Uri,
@@ -74,7 +74,7 @@ pub(super) async fn by_header(
     let missing = || Problem::field(&problem::BAD_QUERY, "header", "say which header has the id");
     let id = id_in_header(&app, &caller, &header.ok_or_else(missing)?, &headers)?;
     let cost = address::number("cost", cost.as_deref(), BURST_MAX, COST_DEFAULT)?;
-    pass(&app, &office, Request::new(&limit, &id, cost), denied).await
+    pass(&app, &admin, Request::new(&limit, &id, cost), denied).await
 }
 
 fn denied_status(status: Option<&str>) -> Result<StatusCode, Problem> {
@@ -89,8 +89,8 @@ fn denied_status(status: Option<&str>) -> Result<StatusCode, Problem> {
     }
 }
 
-async fn pass(app: &App, office: &Office, ask: Request<'_>, denied: StatusCode) -> Answer {
-    let (limiter, now) = (&office.house.http, office.time.now());
+async fn pass(app: &App, admin: &ServerAdmin, ask: Request<'_>, denied: StatusCode) -> Answer {
+    let (limiter, now) = (&admin.engine.http, admin.time.now());
     let problem = |mistake: Mistake| Problem::in_path(&mistake);
     // First, so that a limit that a reload takes away meanwhile is a mistake before it is spent.
     let terms = limiter.terms(ask.limit, ask.id).map_err(problem)?;
@@ -105,7 +105,7 @@ async fn pass(app: &App, office: &Office, ask: Request<'_>, denied: StatusCode) 
     };
     let answered = Answered { name: ask.limit, limit: &terms, decision, has_say: true };
     let answers = Answers { asks: &[answered], decided_by: 0, denied: !decision.allowed };
-    let wall = office.time.wall();
+    let wall = admin.time.wall();
     fields::write(response.headers_mut(), &answers, app.settings.x_ratelimit, wall);
     let mut counted = Counted::default();
     counted.decided(decision.allowed);

@@ -30,11 +30,11 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<String, Proble
     readiness(&app)?;
     // It goes on to decide, as its limits say; a balancer that took every server out would help nobody.
     let mut words = "ready".to_owned();
-    let Some(office) = app.office.get() else { return Ok(words) };
-    if let Some(why) = office.shared().and_then(|shared| shared.why) {
+    let Some(admin) = app.admin.get() else { return Ok(words) };
+    if let Some(why) = admin.shared().and_then(|shared| shared.why) {
         words = format!("{words}, without the store: {why}");
     }
-    if let Some(sentence) = office.pressure.sentence() {
+    if let Some(sentence) = admin.pressure.sentence() {
         // Anybody may ask, also a page of a browser. Names of limits are at `/v1/stats`.
         words = format!("{words}, but {}", sentence.unnamed);
     }
@@ -45,7 +45,7 @@ fn readiness(app: &App) -> Result<(), Problem> {
     if app.is_draining() {
         return Err(Problem::new(&problem::DRAINING, "what was received is still answered"));
     }
-    match app.office.get() {
+    match app.admin.get() {
         Some(_) => Ok(()),
         None => Err(Problem::new(&problem::STARTING, "what was spent is being restored")),
     }

@@ -112,7 +112,7 @@ impl<S: Answering> Http1<S> {
                 return Poll::Ready(Ok(Step::Over));
             }
             let connections = Rc::clone(&self.connections);
-            let mut input = connections.desk.input.borrow_mut();
+            let mut input = connections.buffers.input.borrow_mut();
             let begun = line.begun.len();
             let Some((behind, room)) = input.split_at_mut_checked(begun) else {
                 return Poll::Ready(Ok(Step::Long));
@@ -150,11 +150,11 @@ impl<S: Answering> Http1<S> {
 
     /// Answers the plain requests that `bytes` begin with, and has the rest of them kept.
     fn answer(&self, cx: &mut Context<'_>, bytes: &[u8], line: &mut Line) -> io::Result<Rest> {
-        let Connections { app, street, desk, .. } = &*self.connections;
-        let (now, wall) = (street.time.now(), street.time.wall());
-        let mut output = desk.output.borrow_mut();
+        let Connections { app, server_context, buffers, .. } = &*self.connections;
+        let (now, wall) = (server_context.time.now(), server_context.time.wall());
+        let mut output = buffers.output.borrow_mut();
         output.clear();
-        let answered = short::answer(app, &self.peer, desk, bytes, now, wall, &mut output);
+        let answered = short::answer(app, &self.peer, buffers, bytes, now, wall, &mut output);
         line.begun = Bytes::copy_from_slice(&bytes[answered.bytes..]);
         let requests = answered.counts.requests + answered.counts.malformed;
         if requests > 0 {
@@ -162,7 +162,7 @@ impl<S: Answering> Http1<S> {
             self.peer.wire.answered();
             let counters = self.peer.guest.counters();
             counters.add(&answered.counts);
-            counters.took(street.time.now().since(now), requests);
+            counters.took(server_context.time.now().since(now), requests);
             line.send(cx, &output)?;
         }
         Ok(answered.rest)

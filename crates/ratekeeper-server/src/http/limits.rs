@@ -189,9 +189,9 @@ pub(super) struct RunTime {
 #[utoipa::path(get, path = "/v1/limits", tag = "look", security(("token" = ["read"])),
     params(("after" = Option<String>, Query, description = "The name after which to begin: `next` of the page before.")),
     responses((status = 200, description = "At most 1000 of them", body = LimitsPage)))]
-pub(super) async fn limits(Inside(office): Inside, uri: Uri) -> Answer {
+pub(super) async fn limits(Inside(admin): Inside, uri: Uri) -> Answer {
     let [after] = address::query(&uri, ["after"])?;
-    let limits = &office.house.standing.load().limits;
+    let limits = &admin.engine.active_overrides.load().limits;
     Ok(body::json(&LimitsPage::new(limits, after.as_deref().unwrap_or(""))))
 }
 
@@ -201,13 +201,9 @@ pub(super) async fn limits(Inside(office): Inside, uri: Uri) -> Answer {
     responses(
         (status = 200, description = "It is there", body = ListedLimit),
         (status = 404, description = "There is no such limit: `no-such-limit`")))]
-pub(super) async fn limit(
-    Inside(office): Inside,
-    InPath(name): InPath<String>,
-    uri: Uri,
-) -> Answer {
+pub(super) async fn limit(Inside(admin): Inside, InPath(name): InPath<String>, uri: Uri) -> Answer {
     let [] = address::query(&uri, [])?;
-    let limits = &office.house.standing.load().limits;
+    let limits = &admin.engine.active_overrides.load().limits;
     Ok(body::json(&ListedLimit::from(named(limits, &name, "name")?)))
 }
 
@@ -234,14 +230,14 @@ pub(super) fn named<'a>(
         (status = 404, description = "There is no such limit: `no-such-limit`"),
         (status = 422, description = "There is no such bucket: `bad-id`, `no-default`")))]
 pub(super) async fn bucket(
-    Inside(office): Inside,
+    Inside(admin): Inside,
     InPath((limit, id)): InPath<(String, String)>,
     uri: Uri,
 ) -> Answer {
     let [] = address::query(&uri, [])?;
     // Nobody asked for anything, so whoever counts asks is not told.
-    let limiter = &office.house.stores.limiter;
-    let told = limiter.wherever().explain(&limit, &id, 0, office.time.now()).await;
+    let limiter = &admin.engine.stores.limiter;
+    let told = limiter.wherever().explain(&limit, &id, 0, admin.time.now()).await;
     let told = told.map_err(|mistake| Problem::in_path(&mistake))?;
     let next_in = fields::next_in(&told.terms, &told.before);
     Ok(body::json(&BucketBody {
@@ -266,19 +262,19 @@ pub(super) async fn bucket(
         (status = 404, description = "There is no such limit: `no-such-limit`"),
         (status = 422, description = "It could not be answered: `bad-id`, `no-default`, `cost-above-burst`")))]
 pub(super) async fn explain(
-    Inside(office): Inside,
+    Inside(admin): Inside,
     InPath((limit, id)): InPath<(String, String)>,
     uri: Uri,
 ) -> Answer {
     let [cost] = address::query(&uri, ["cost"])?;
     let cost = address::number("cost", cost.as_deref(), BURST_MAX, COST_DEFAULT)?;
-    let house = &office.house;
-    let limiter = house.stores.limiter.wherever();
-    let told = limiter.explain(&limit, &id, cost, office.time.now()).await;
+    let engine = &admin.engine;
+    let limiter = engine.stores.limiter.wherever();
+    let told = limiter.explain(&limit, &id, cost, admin.time.now()).await;
     let told = told.map_err(|mistake| Problem::in_path(&mistake))?;
     // One from a file has a place there.
     let is_made = told.is_override && told.origin.as_ref().is_none_or(|it| it.line() == 0);
-    let made = is_made.then(|| house.override_of(&told.limit, &told.id)).flatten();
+    let made = is_made.then(|| engine.override_of(&told.limit, &told.id)).flatten();
     Ok(body::json(&ExplanationBody::new(told, made.as_deref())))
 }
 

@@ -24,8 +24,8 @@ use super::connection::Caller;
 use super::decide::Answer;
 use super::problem::{self, Problem};
 use super::tokens::Tokens;
+use crate::admin::ServerAdmin;
 use crate::metrics;
-use crate::office::Office;
 use crate::stats::{Busiest, Stats};
 use crate::transport::{Admission, Admitted};
 
@@ -59,25 +59,25 @@ impl Default for Live {
 impl Live {
     /// What is counted, as an event. The first is counted here; from then on the one before is told
     /// while the next is being counted, on a thread of its own, for all watchers.
-    fn event(app: &Arc<App>, office: &Arc<Office>) -> Bytes {
+    fn event(app: &Arc<App>, admin: &Arc<ServerAdmin>) -> Bytes {
         let live = &app.live;
         let latest = live.latest.lock().clone();
-        let Some((at, event)) = latest else { return live.count(office) };
-        let is_old = office.time.now().since(at) >= FRESH.into();
+        let Some((at, event)) = latest else { return live.count(admin) };
+        let is_old = admin.time.now().since(at) >= FRESH.into();
         if is_old && !live.is_counting.swap(true, Ordering::Relaxed) {
-            let (app, office) = (Arc::clone(app), Arc::clone(office));
+            let (app, admin) = (Arc::clone(app), Arc::clone(admin));
             tokio::task::spawn_blocking(move || {
-                app.live.count(&office);
+                app.live.count(&admin);
                 app.live.is_counting.store(false, Ordering::Relaxed);
             });
         }
         event
     }
 
-    fn count(&self, office: &Office) -> Bytes {
-        let stats = serde_json::to_string(&office.stats()).unwrap_or_default();
+    fn count(&self, admin: &ServerAdmin) -> Bytes {
+        let stats = serde_json::to_string(&admin.stats()).unwrap_or_default();
         let event = Bytes::from(format!("event: stats\ndata: {stats}\n\n"));
-        *self.latest.lock() = Some((office.time.now(), event.clone()));
+        *self.latest.lock() = Some((admin.time.now(), event.clone()));
         event
     }
 }
@@ -85,9 +85,9 @@ impl Live {
 /// What is counted, once
 #[utoipa::path(get, path = "/v1/stats", tag = "look", security(("token" = ["read"])),
     responses((status = 200, description = "As it is now", body = Stats)))]
-pub(super) async fn stats(Inside(office): Inside, uri: Uri) -> Answer {
+pub(super) async fn stats(Inside(admin): Inside, uri: Uri) -> Answer {
     let [] = address::query(&uri, [])?;
-    aside(office, |office| body::json(&office.stats())).await
+    aside(admin, |admin| body::json(&admin.stats())).await
 }
 
 /// What is counted, every second, as server-sent events called `stats`
@@ -96,7 +96,7 @@ pub(super) async fn stats(Inside(office): Inside, uri: Uri) -> Answer {
         (status = 200, description = "Events without an end", body = String, content_type = "text/event-stream")))]
 pub(super) async fn live(
     State(app): State<Arc<App>>,
-    Inside(office): Inside,
+    Inside(admin): Inside,
     Extension(caller): Extension<Caller>,
     uri: Uri,
 ) -> Answer {
@@ -110,7 +110,7 @@ pub(super) async fn live(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let tokens = Option::clone(&app.keys.tokens());
     let busy = caller.activity.busy();
-    let events = Events { ticks, app, office, tokens, _place: place, _busy: busy };
+    let events = Events { ticks, app, admin, tokens, _place: place, _busy: busy };
     let mut response = Response::new(Body::new(events));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -127,28 +127,28 @@ pub(super) async fn live(
         (status = 200, description = "At most 50 of each", body = Busiest),
         (status = 404, description = "There is no such limit: `no-such-limit`")))]
 pub(super) async fn busiest(
-    Inside(office): Inside,
+    Inside(admin): Inside,
     InPath(limit): InPath<String>,
     uri: Uri,
 ) -> Answer {
     let [] = address::query(&uri, [])?;
-    let answer = move |office: &Office| {
+    let answer = move |admin: &ServerAdmin| {
         let no_such = || {
             let detail = format!("no limit is called `{limit}`: see /v1/limits");
             Problem::field(&problem::NO_SUCH_LIMIT, "limit", detail)
         };
-        office.busiest(&limit).map(|busiest| body::json(&busiest)).ok_or_else(no_such)
+        admin.busiest(&limit).map(|busiest| body::json(&busiest)).ok_or_else(no_such)
     };
-    aside(office, answer).await?
+    aside(admin, answer).await?
 }
 
 /// What is counted, for Prometheus
 #[utoipa::path(get, path = "/metrics", tag = "look", security(("token" = ["read"])),
     responses((status = 200, description = "As OpenMetrics", body = String,
         content_type = "application/openmetrics-text")))]
-pub(super) async fn metrics(Inside(office): Inside, uri: Uri) -> Answer {
+pub(super) async fn metrics(Inside(admin): Inside, uri: Uri) -> Answer {
     let [] = address::query(&uri, [])?;
-    let text = aside(office, Office::metrics).await?;
+    let text = aside(admin, ServerAdmin::metrics).await?;
     let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(metrics::CONTENT_TYPE));
     Ok(response)
@@ -157,10 +157,10 @@ pub(super) async fn metrics(Inside(office): Inside, uri: Uri) -> Answer {
 /// Reads counters on a thread of its own: with many limits it takes longer than other clients of the
 /// worker should wait.
 async fn aside<T: Send + 'static>(
-    office: Arc<Office>,
-    read: impl FnOnce(&Office) -> T + Send + 'static,
+    admin: Arc<ServerAdmin>,
+    read: impl FnOnce(&ServerAdmin) -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    let read = tokio::task::spawn_blocking(move || read(&office)).await;
+    let read = tokio::task::spawn_blocking(move || read(&admin)).await;
     read.map_err(|_| Problem::new(&problem::STARTING, "the counters could not be read"))
 }
 
@@ -168,7 +168,7 @@ async fn aside<T: Send + 'static>(
 struct Events {
     ticks: Interval,
     app: Arc<App>,
-    office: Arc<Office>,
+    admin: Arc<ServerAdmin>,
     /// The tokens that let the watcher in.
     tokens: Option<Arc<Tokens>>,
     _place: Admitted,
@@ -191,7 +191,7 @@ impl hyper::body::Body for Events {
         if self.app.is_draining() || !is_same {
             return Poll::Ready(None);
         }
-        let event = Live::event(&self.app, &self.office);
+        let event = Live::event(&self.app, &self.admin);
         Poll::Ready(Some(Ok(Frame::data(event))))
     }
 }

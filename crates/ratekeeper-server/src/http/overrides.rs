@@ -15,7 +15,7 @@ use super::connection::Caller;
 use super::decide::Answer;
 use super::problem::{self, Problem};
 use super::schema::{NewOverrideSchema, NewOverridesSchema};
-use crate::office::Office;
+use crate::admin::ServerAdmin;
 use crate::overrides::{
     AUDIT_LAST_MAX, Changed, NewOverride, OVERRIDES_PAGE_MAX, OverrideError, Page,
     RUN_TIME_OVERRIDES_MAX, Record, Refused, Utc, Who,
@@ -99,13 +99,13 @@ pub(super) struct AuditRecords {
     responses(
         (status = 200, description = "About 1000 of them", body = Page),
         (status = 404, description = "There is no such limit, and no override of it: `no-such-limit`")))]
-pub(super) async fn overrides(Inside(office): Inside, uri: Uri) -> Answer {
+pub(super) async fn overrides(Inside(admin): Inside, uri: Uri) -> Answer {
     let [limit, after] = address::query(&uri, ["limit", "after"])?;
     let (limit, after) = (limit.as_deref(), after.as_deref());
-    let page = office.house.overrides(limit, after, OVERRIDES_PAGE_MAX);
+    let page = admin.engine.overrides(limit, after, OVERRIDES_PAGE_MAX);
     // Overrides of a limit that went away are there still, and listed.
     if let Some(limit) = limit.filter(|_| page.overrides.is_empty()) {
-        let limits = &office.house.standing.load().limits;
+        let limits = &admin.engine.active_overrides.load().limits;
         super::limits::named(limits, limit, "limit")?;
     }
     Ok(body::json(&page))
@@ -128,7 +128,7 @@ pub(super) async fn overrides(Inside(office): Inside, uri: Uri) -> Answer {
         (status = 422, description = "It cannot be: `bad-id`, `bad-override`, `not-overridable`"),
         (status = 507, description = "It could not be kept, so it was not made: `storage`")))]
 pub(super) async fn put_override(
-    Inside(office): Inside,
+    Inside(admin): Inside,
     InPath((limit, id)): InPath<(String, String)>,
     Extension(caller): Extension<Caller>,
     uri: Uri,
@@ -139,8 +139,8 @@ pub(super) async fn put_override(
     let Put { burst, count, period, why, until, lower } = body::parse(&bytes)?;
     let one = PutOne { limit, id, burst, count, period, why, until };
     let new = one.read(lower, "")?;
-    let changed = on_disk(office, move |office| {
-        office.house.put_override(new, caller.who(), dry_run, &*office.time)
+    let changed = on_disk(admin, move |admin| {
+        admin.engine.put_override(new, caller.who(), dry_run, &*admin.time)
     });
     let changed = changed.await?.map_err(|error| refusal(&error, "", Target::Path))?;
     Ok(body::json(&changed))
@@ -157,7 +157,7 @@ pub(super) async fn put_override(
             `not-overridable`"),
         (status = 507, description = "They could not be kept, so they were not made: `storage`")))]
 pub(super) async fn put_overrides(
-    Inside(office): Inside,
+    Inside(admin): Inside,
     Extension(caller): Extension<Caller>,
     uri: Uri,
     Whole(bytes): Whole,
@@ -173,9 +173,9 @@ pub(super) async fn put_overrides(
     for (place, Object(one)) in overrides.into_iter().enumerate() {
         many.push(one.read(lower, &format!("overrides[{place}]."))?);
     }
-    let durable = office.house.standing.counts().durable;
-    let changed = on_disk(office, move |office| {
-        office.house.put_overrides(many, caller.who(), dry_run, &*office.time)
+    let durable = admin.engine.active_overrides.counts().durable;
+    let changed = on_disk(admin, move |admin| {
+        admin.engine.put_overrides(many, caller.who(), dry_run, &*admin.time)
     });
     let made = changed.await?.map_err(|Refused { at, error }| {
         let at = at.map_or_else(String::new, |place| format!("overrides[{place}]."));
@@ -199,7 +199,7 @@ pub(super) async fn put_overrides(
         (status = 422, description = "It cannot be: `bad-id`, `bad-override`, `not-overridable`"),
         (status = 507, description = "It could not be kept, so it was not removed: `storage`")))]
 pub(super) async fn remove_override(
-    Inside(office): Inside,
+    Inside(admin): Inside,
     InPath((limit, id)): InPath<(String, String)>,
     Extension(caller): Extension<Caller>,
     uri: Uri,
@@ -207,8 +207,8 @@ pub(super) async fn remove_override(
     let [why, dry_run] = address::query(&uri, ["why", "dry_run"])?;
     let why = why.ok_or_else(|| address::bad("why", OverrideError::NoWhy))?;
     let dry_run = address::flag("dry_run", dry_run.as_deref())?;
-    let changed = on_disk(office, move |office| {
-        office.house.remove_override(&limit, &id, &why, caller.who(), dry_run, &*office.time)
+    let changed = on_disk(admin, move |admin| {
+        admin.engine.remove_override(&limit, &id, &why, caller.who(), dry_run, &*admin.time)
     });
     let changed = changed.await?.map_err(|error| refusal(&error, "", Target::Path))?;
     Ok(body::json(&changed))
@@ -221,12 +221,12 @@ pub(super) async fn remove_override(
     responses(
         (status = 200, description = "The last changes, the newest last", body = AuditRecords),
         (status = 507, description = "The file could not be read: `storage`")))]
-pub(super) async fn audit(Inside(office): Inside, uri: Uri) -> Answer {
+pub(super) async fn audit(Inside(admin): Inside, uri: Uri) -> Answer {
     let [last] = address::query(&uri, ["last"])?;
     let max = u64::try_from(AUDIT_LAST_MAX).unwrap_or(u64::MAX);
     let last = address::number("last", last.as_deref(), max, AUDIT_LAST_DEFAULT)?;
     let last = usize::try_from(last).unwrap_or(AUDIT_LAST_MAX);
-    let records = on_disk(office, move |office| office.house.audit(last)).await?;
+    let records = on_disk(admin, move |admin| admin.engine.audit(last)).await?;
     let failed =
         |error| Problem::new(&problem::STORAGE, format_args!("reading the audit: {error}"));
     Ok(body::json(&AuditRecords { records: records.map_err(failed)? }))
@@ -263,10 +263,10 @@ impl PutOne {
 
 /// Does what may wait for a disk on another thread, as this one has others to answer.
 async fn on_disk<T: Send + 'static>(
-    office: Arc<Office>,
-    work: impl FnOnce(&Office) -> T + Send + 'static,
+    admin: Arc<ServerAdmin>,
+    work: impl FnOnce(&ServerAdmin) -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    let done = tokio::task::spawn_blocking(move || work(&office)).await;
+    let done = tokio::task::spawn_blocking(move || work(&admin)).await;
     done.map_err(|error| {
         tracing::error!(%error, "a change of overrides did not come to its end");
         Problem::new(&problem::STORAGE, "it did not come to its end: see /v1/overrides")

@@ -15,10 +15,10 @@ use super::connection::Connections;
 use super::keys::Keys;
 use super::live::Live;
 use super::route;
-use crate::office::Office;
-use crate::opening::Opening;
+use crate::admin::ServerAdmin;
+use crate::listeners::DoorListeners;
 use crate::settings::HttpSettings;
-use crate::transport::{Admission, Entrance, Street};
+use crate::transport::{Admission, Entrance, ServerContext};
 
 /// The HTTP door, to be served by every worker.
 #[derive(Clone)]
@@ -33,18 +33,18 @@ impl Http {
     pub(crate) fn new(
         settings: &HttpSettings,
         keys: &Arc<Keys>,
-        opening: &Opening,
-        street: &Street,
+        listeners: &DoorListeners,
+        server_context: &ServerContext,
     ) -> Self {
         let HttpSettings { allow, connections, connections_per_source, .. } = settings;
         let admission = Arc::new(Admission::new(allow, *connections, *connections_per_source));
-        let entrance = Entrance { name: "http", admission, counters: opening.counters("http") };
+        let entrance = Entrance { name: "http", admission, counters: listeners.counters("http") };
         let app = Arc::new(App {
             settings: settings.clone(),
             keys: Arc::clone(keys),
-            office: OnceLock::new(),
+            admin: OnceLock::new(),
             live: Live::default(),
-            drain: street.drain.clone(),
+            drain: server_context.drain.clone(),
             underway: Semaphore::new(UNDERWAY_ASKS_MAX),
         });
         let router = route::router(&app);
@@ -52,17 +52,22 @@ impl Http {
     }
 
     /// From now on asks are answered.
-    pub(crate) fn open(&self, office: &Arc<Office>) {
+    pub(crate) fn open(&self, admin: &Arc<ServerAdmin>) {
         // It is opened once.
-        let _ = self.app.office.set(Arc::clone(office));
+        let _ = self.app.admin.set(Arc::clone(admin));
     }
 
     /// Accepts and serves connections until the server is to stop, and then until all that was
     /// received is answered. To be run in a `LocalSet`.
-    pub(crate) async fn serve(self, listener: TcpListener, street: Street, index: usize) {
+    pub(crate) async fn serve(
+        self,
+        listener: TcpListener,
+        server_context: ServerContext,
+        index: usize,
+    ) {
         let Self { app, router, entrance } = self;
-        let connections = Rc::new(Connections::new(app, router, street.clone()));
+        let connections = Rc::new(Connections::new(app, router, server_context.clone()));
         let converse = |stream, guest| Rc::clone(&connections).converse(stream, guest);
-        entrance.serve(listener, &street, index, converse).await;
+        entrance.serve(listener, &server_context, index, converse).await;
     }
 }

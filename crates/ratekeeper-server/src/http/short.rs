@@ -28,7 +28,7 @@ use super::connection::Peer;
 use super::decide::{self, COST_DEFAULT, Done, Op};
 use super::decision::Decided;
 use super::route::{self, Asked};
-use crate::office::Office;
+use crate::admin::ServerAdmin;
 use crate::settings::{HttpSettings, XRateLimit};
 use heads::Heads;
 use phrases::Phrases;
@@ -50,13 +50,13 @@ const ROUTES: [(&str, Op); 4] = [
 const BEGINS: &[u8] = b"POST /v1/";
 
 /// What the connections of a worker share.
-pub(super) struct Desk {
+pub(super) struct HttpBuffers {
     pub(super) input: RefCell<Box<[u8]>>,
     pub(super) output: RefCell<Vec<u8>>,
     scratch: RefCell<Scratch>,
 }
 
-impl Default for Desk {
+impl Default for HttpBuffers {
     fn default() -> Self {
         Self {
             input: RefCell::new(vec![0; READ_BYTES_MAX].into()),
@@ -95,7 +95,7 @@ pub(super) enum Rest {
 pub(super) fn answer(
     app: &App,
     peer: &Peer,
-    desk: &Desk,
+    buffers: &HttpBuffers,
     bytes: &[u8],
     now: Moment,
     wall: Moment,
@@ -103,10 +103,10 @@ pub(super) fn answer(
 ) -> Answered {
     let mut answered = Answered { bytes: 0, counts: Counts::default(), rest: Rest::Other };
     // Answers may have to be waited for, or to say that they are the last.
-    let office = app.office.get().filter(|office| !office.house.http.wherever().waits());
-    let Some(office) = office.filter(|_| !app.is_draining()) else { return answered };
-    let Scratch { heads, batch, phrases } = &mut *desk.scratch.borrow_mut();
-    let (is_open, limiter) = (app.keys.is_open(), &office.house.http);
+    let admin = app.admin.get().filter(|admin| !admin.engine.http.wherever().waits());
+    let Some(admin) = admin.filter(|_| !app.is_draining()) else { return answered };
+    let Scratch { heads, batch, phrases } = &mut *buffers.scratch.borrow_mut();
+    let (is_open, limiter) = (app.keys.is_open(), &admin.engine.http);
     let mut writer = Writer { phrases, dialect: app.settings.x_ratelimit, now, wall, out };
     let mut round = Round::default();
     loop {
@@ -121,7 +121,7 @@ pub(super) fn answer(
         };
         if !round.take(&plain) {
             round.answer(limiter, batch, &mut writer, &mut answered.counts);
-            let Some(is_allowed) = plain.decide(office, &mut writer) else { break };
+            let Some(is_allowed) = plain.decide(admin, &mut writer) else { break };
             count(&mut answered.counts, is_allowed);
         }
         answered.bytes += plain.bytes;
@@ -358,13 +358,13 @@ impl Plain<'_> {
     }
 
     /// Decides it, appends the answer, and says whether it was allowed. Nothing if it is a mistake.
-    fn decide(&self, office: &Office, writer: &mut Writer<'_>) -> Option<bool> {
+    fn decide(&self, admin: &ServerAdmin, writer: &mut Writer<'_>) -> Option<bool> {
         let Writer { phrases, dialect, now, wall, out } = writer;
         let answer = |done: &Done<'_>| {
             phrases.done(done, *dialect, *wall, out);
             done.is_allowed()
         };
         // Buckets are in memory, so it is decided at once.
-        decide::decided(self.op, office, self.body, *now, answer).now_or_never()?.ok()
+        decide::decided(self.op, admin, self.body, *now, answer).now_or_never()?.ok()
     }
 }

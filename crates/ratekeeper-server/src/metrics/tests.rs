@@ -9,8 +9,8 @@ use ratekeeper::limits::{Limits, NAME_BYTES_MAX, NAMES_MAX, Source};
 use ratekeeper::{Clock, Limiter, Moment};
 
 use super::{METRICS_DECISIONS_BYTES_MAX, METRICS_HOLDERS_BYTES_MAX, Metrics, Scrape, Told};
+use crate::observe::{ByDoor, ByLimit, Door, Rulings};
 use crate::pressure::{Holder, Memory, Refused};
-use crate::seen::{ByDoor, ByLimit, Door, Rulings};
 use crate::server::Server;
 use crate::settings::Settings;
 
@@ -87,7 +87,7 @@ fn value_end(value: &str) -> Option<usize> {
 }
 
 fn scrape(server: &Server, by_limit: ByLimit) -> Scrape {
-    Scrape { by_limit, ..Scrape::new(server.office()) }
+    Scrape { by_limit, ..Scrape::new(server.admin()) }
 }
 
 fn by_limit(names: impl Iterator<Item = String>, count: u64) -> ByLimit {
@@ -215,7 +215,7 @@ fn the_values_of_labels_are_escaped() {
 #[test]
 fn a_million_ids_do_not_make_the_text_longer() {
     let server = server();
-    let witness = server.office().house.observatory.witness(Door::Udp);
+    let witness = server.admin().engine.observer.witness(Door::Udp);
     let source = Source { name: "limits.yaml", text: "A: {burst: 1, count: 1, period: 1h}" };
     let limiter = Limiter::new(Limits::parse(&source, None).unwrap()).unwrap().witnessed(witness);
     let mut id = String::new();
@@ -244,11 +244,11 @@ fn no_counter_goes_down_while_requests_and_reloads_go_on() {
     const SCRAPES: usize = 60;
     let server = server();
     let is_done = AtomicBool::new(false);
-    let house = &server.office().house;
+    let engine = &server.admin().engine;
     thread::scope(|scope| {
         for door in [Door::Udp, Door::Http] {
             let (limiter, is_done) =
-                (house.stores.limiter.witnessed(house.observatory.witness(door)), &is_done);
+                (engine.stores.limiter.witnessed(engine.observer.witness(door)), &is_done);
             scope.spawn(move || {
                 let mut number = 0_u64;
                 while !is_done.load(Ordering::Relaxed) {
@@ -262,7 +262,7 @@ fn no_counter_goes_down_while_requests_and_reloads_go_on() {
         for round in 0..SCRAPES {
             // Names come, and those that were there stay.
             let names: Vec<String> = (0..20).map(|name| format!("limit-{round}-{name}")).collect();
-            house.observatory.expect(names.iter().map(String::as_str));
+            engine.observer.expect(names.iter().map(String::as_str));
             server.reload().unwrap();
             let after = parsed(&server.metrics());
             for (series, value) in before.iter().filter(|(series, _)| is_counter(series)) {

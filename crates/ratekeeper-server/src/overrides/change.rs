@@ -9,15 +9,15 @@ use ratekeeper::{Moment, Nanos};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::active_overrides::{Recording, Snapshot};
 use super::audit::{Action, Record};
 use super::error::{OverrideError, Refused};
 use super::list::ListedOverride;
 use super::notation;
-use super::standing::{Recording, Snapshot};
 use super::step::{Step, check_length, check_why, not_found};
 use super::table::{RunTimeOverride, Table};
 use super::{BY_BYTES_MAX, RUN_TIME_OVERRIDES_MAX};
-use crate::house::House;
+use crate::engine::ServerEngine;
 use crate::transport::Time;
 
 /// An override that somebody wants.
@@ -74,7 +74,7 @@ pub struct Changed {
     pub durable: bool,
 }
 
-impl House {
+impl ServerEngine {
     /// Makes an override, or changes it. Refuses terms that cannot be, and such that lower what is in
     /// force unless that is allowed. It is made at what `time` says to people, and takes effect at what
     /// it says to buckets.
@@ -110,7 +110,7 @@ impl House {
         time: &dyn Time,
     ) -> Result<Vec<Changed>, Refused> {
         check_length("by", who.by, BY_BYTES_MAX)?;
-        let recording = self.standing.record();
+        let recording = self.active_overrides.record();
         let (old, at) = (recording.load(), time.wall());
         let mut steps = Vec::with_capacity(many.len().min(RUN_TIME_OVERRIDES_MAX));
         for (place, new) in many.into_iter().enumerate() {
@@ -152,7 +152,7 @@ impl House {
     ) -> Result<Changed, OverrideError> {
         check_why(why)?;
         check_length("by", who.by, BY_BYTES_MAX)?;
-        let recording = self.standing.record();
+        let recording = self.active_overrides.record();
         let (old, at) = (recording.load(), time.wall());
         let over = old.find(limit, id)?;
         let table = old.table.without(|other| *other == *over);
@@ -198,7 +198,7 @@ impl House {
         let entry = ledger.prepare(table, records).map_err(OverrideError::Storage)?;
         let committed = ledger.commit(&entry).map_err(OverrideError::Storage);
         let applied = committed.and_then(|()| {
-            let changing = self.standing.change();
+            let changing = self.active_overrides.change();
             let next = changing.load().with_table(table.clone(), at.max(time.wall()));
             self.apply(&changing, next, time.now(), |swap| swap()).map_err(OverrideError::from)
         });

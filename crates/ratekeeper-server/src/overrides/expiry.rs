@@ -9,25 +9,25 @@ use super::audit::Action;
 use super::change::Who;
 use super::error::OverrideError;
 use super::step::Step;
-use crate::house::House;
+use crate::engine::ServerEngine;
 use crate::transport::Time;
 
 /// How soon it is tried again to record that some have ended.
 const RETRY: Nanos = Nanos::from_secs(1);
 
-impl House {
+impl ServerEngine {
     /// Puts the overrides out of force whose time has come when the wall clock says `wall`, and returns when
     /// the next one ends, if one does. It waits for no disk.
     pub(crate) fn end_overrides(&self, wall: Moment, time: &dyn Time) -> Option<Moment> {
-        if self.standing.load().has_ended_in_force(wall) {
-            let changing = self.standing.change();
+        if self.active_overrides.load().has_ended_in_force(wall) {
+            let changing = self.active_overrides.change();
             let old = changing.load();
             let next = old.as_of(wall);
             if let Err(error) = self.apply(&changing, next, time.now(), |swap| swap()) {
                 tracing::error!(%error, "overrides have ended, but are still in force");
             }
         }
-        self.standing.load().table.next_end_after(wall)
+        self.active_overrides.load().table.next_end_after(wall)
     }
 
     /// Ends the overrides whose time has come when the wall clock says `wall`, records that on the disk, and
@@ -36,15 +36,16 @@ impl House {
     /// Where it cannot be recorded, they end all the same. It is then tried again, and if the process dies
     /// before, their time is still over at the next start.
     pub(crate) fn expire_overrides(&self, wall: Moment, time: &dyn Time) -> Option<Moment> {
-        let next_end = self.standing.load().table.next_end();
+        let next_end = self.active_overrides.load().table.next_end();
         if next_end.is_none_or(|end| end > wall) {
             return next_end;
         }
         self.end_overrides(wall, time);
         let recorded = self.record_ended(wall, time);
-        let was_unrecorded = self.standing.is_unrecorded.swap(recorded.is_err(), Ordering::Relaxed);
+        let was_unrecorded =
+            self.active_overrides.is_unrecorded.swap(recorded.is_err(), Ordering::Relaxed);
         match recorded {
-            Ok(()) => self.standing.load().table.next_end(),
+            Ok(()) => self.active_overrides.load().table.next_end(),
             Err(error) => {
                 // Said once, until it works again.
                 if !was_unrecorded {
@@ -58,7 +59,7 @@ impl House {
 
     /// Takes those that are over off the disk and off the table.
     fn record_ended(&self, wall: Moment, time: &dyn Time) -> Result<(), OverrideError> {
-        let recording = self.standing.record();
+        let recording = self.active_overrides.record();
         let old = recording.load();
         let ended: Vec<_> = old.table.iter().filter(|over| over.is_over(wall)).cloned().collect();
         if ended.is_empty() {

@@ -8,11 +8,11 @@ use ratekeeper::limits::{Limit, Limits, NamedLimit, Origin, Override};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::active_overrides::{Dormant, Snapshot};
 use super::audit::Record;
-use super::standing::{Dormant, Snapshot};
 use super::table::RunTimeOverride;
 use super::{OVERRIDES_PAGE_MAX, Seconds, Utc};
-use crate::house::House;
+use crate::engine::ServerEngine;
 
 /// An override, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -88,16 +88,16 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-impl House {
+impl ServerEngine {
     /// Overrides from files and from run time, of one limit or of all, after where a page ended:
     /// about `max` of them, and never more than [`OVERRIDES_PAGE_MAX`] and one.
     pub(crate) fn overrides(&self, limit: Option<&str>, after: Option<&str>, max: usize) -> Page {
-        self.standing.load().page(limit, after, max.clamp(1, OVERRIDES_PAGE_MAX))
+        self.active_overrides.load().page(limit, after, max.clamp(1, OVERRIDES_PAGE_MAX))
     }
 
     /// The override that was made at run time and is in force for an id, in any spelling.
     pub(crate) fn override_of(&self, limit: &str, id: &str) -> Option<Arc<RunTimeOverride>> {
-        let snapshot = self.standing.load();
+        let snapshot = self.active_overrides.load();
         let id = snapshot.named(limit)?.canonical_id(id).ok()?;
         snapshot.in_force(limit, &id).cloned()
     }
@@ -105,7 +105,7 @@ impl House {
     /// The last records of the audit, at most [`AUDIT_LAST_MAX`](super::AUDIT_LAST_MAX), the newest
     /// last. Fails where the file cannot be read.
     pub(crate) fn audit(&self, last: usize) -> std::io::Result<Vec<Record>> {
-        self.standing.ledger.last(last)
+        self.active_overrides.ledger.last(last)
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use ratekeeper::Moment;
 
+use super::active_overrides::OverrideCounts;
 use super::audit::Record;
 use super::change::{Changed, NewOverride, Who};
 use super::error::{OverrideError, Refused};
 use super::list::Page;
-use super::standing::OverrideCounts;
 use super::table::RunTimeOverride;
 use crate::server::Server;
 
@@ -24,7 +24,7 @@ impl Server {
         who: Who<'_>,
         is_dry_run: bool,
     ) -> Result<Changed, OverrideError> {
-        self.house().put_override(new, who, is_dry_run, self.time())
+        self.engine().put_override(new, who, is_dry_run, self.time())
     }
 
     /// Makes or changes many overrides, all of them or none.
@@ -34,7 +34,7 @@ impl Server {
         who: Who<'_>,
         is_dry_run: bool,
     ) -> Result<Vec<Changed>, Refused> {
-        self.house().put_overrides(many, who, is_dry_run, self.time())
+        self.engine().put_overrides(many, who, is_dry_run, self.time())
     }
 
     /// Removes an override that was made at run time. Refuses to remove one from a file.
@@ -46,38 +46,38 @@ impl Server {
         who: Who<'_>,
         is_dry_run: bool,
     ) -> Result<Changed, OverrideError> {
-        self.house().remove_override(limit, id, why, who, is_dry_run, self.time())
+        self.engine().remove_override(limit, id, why, who, is_dry_run, self.time())
     }
 
     /// Overrides from files and from run time, of one limit or of all, after where a page ended.
     pub fn overrides(&self, limit: Option<&str>, after: Option<&str>, max: usize) -> Page {
-        self.house().overrides(limit, after, max)
+        self.engine().overrides(limit, after, max)
     }
 
     /// The override that was made at run time and is in force for an id.
     pub fn override_of(&self, limit: &str, id: &str) -> Option<Arc<RunTimeOverride>> {
-        self.house().override_of(limit, id)
+        self.engine().override_of(limit, id)
     }
 
     /// How many overrides there are.
     pub fn override_counts(&self) -> OverrideCounts {
-        self.house().standing.counts()
+        self.engine().active_overrides.counts()
     }
 
     /// The last records of the audit, the newest last. Fails where the file cannot be read.
     pub fn audit(&self, last: usize) -> io::Result<Vec<Record>> {
-        self.house().audit(last)
+        self.engine().audit(last)
     }
 
     /// Puts the overrides out of force whose time has come, and waits for no disk.
     pub(crate) fn end_overrides(&self, wall: Moment) -> Option<Moment> {
-        self.house().end_overrides(wall, self.time())
+        self.engine().end_overrides(wall, self.time())
     }
 
     /// Ends the overrides whose time has come when the wall clock says `wall`, and returns when the next
     /// one ends. A process calls this by itself; whoever has a server without one calls it when the
     /// time has come.
     pub fn expire_overrides(&self, wall: Moment) -> Option<Moment> {
-        self.house().expire_overrides(wall, self.time())
+        self.engine().expire_overrides(wall, self.time())
     }
 }

@@ -6,11 +6,11 @@ use ratekeeper::Moment;
 use ratekeeper::limits::document::nearest;
 use ratekeeper::limits::{Change, Effect, Limit, NamedLimit};
 
+use super::active_overrides::{Dormant, Snapshot};
 use super::audit::{Action, Record};
 use super::change::{Changed, NewOverride, Who};
 use super::error::{Lowered, OverrideError};
 use super::list::ListedOverride;
-use super::standing::{Dormant, Snapshot};
 use super::table::RunTimeOverride;
 use super::{Utc, WHY_BYTES_MAX};
 

@@ -42,13 +42,13 @@ impl Time for StandingTime {
 }
 
 /// A folder with limits, and a state directory unless it is forgetful; it goes when this does.
-struct Desk {
+struct OverridesFixture {
     folder: PathBuf,
     settings: Settings,
     time: Arc<StandingTime>,
 }
 
-impl Desk {
+impl OverridesFixture {
     /// With a limit of 5 per hour for whoever, one for addresses, and one override in a file.
     fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -72,18 +72,18 @@ impl Desk {
             now: AtomicU64::new(START * 1_000_000_000),
             wall_ahead: AtomicU64::new(0),
         });
-        let desk = Self { folder, settings, time };
-        desk.write("limits.yaml", LIMITS);
-        desk.write("buckets.conf", "bucketa 5\n");
-        desk.write("overrides.yaml", "Orders:eve: {burst: 2, count: 5, period: 1h}\n");
-        desk
+        let fixture = Self { folder, settings, time };
+        fixture.write("limits.yaml", LIMITS);
+        fixture.write("buckets.conf", "bucketa 5\n");
+        fixture.write("overrides.yaml", "Orders:eve: {burst: 2, count: 5, period: 1h}\n");
+        fixture
     }
 
     /// The same without a state directory.
     fn forgetful() -> Self {
-        let mut desk = Self::new();
-        desk.settings.state = None;
-        desk
+        let mut fixture = Self::new();
+        fixture.settings.state = None;
+        fixture
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -116,7 +116,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for OverridesFixture {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
@@ -151,12 +151,12 @@ fn remove(server: &Server, id: &str) -> Result<Changed, OverrideError> {
 
 /// How many tokens are left.
 fn left(server: &Server, id: &str) -> u64 {
-    let limiter = &server.house().stores.limiter;
+    let limiter = &server.engine().stores.limiter;
     limiter.check("Orders", id, 0, server.time().now()).unwrap().remaining
 }
 
 fn spend(server: &Server, id: &str, cost: u64) -> bool {
-    let limiter = &server.house().stores.limiter;
+    let limiter = &server.engine().stores.limiter;
     limiter.spend("Orders", id, cost, server.time().now()).unwrap().allowed
 }
 

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::Street;
+use super::ServerContext;
 use super::admission::{Admission, Admitted};
 use crate::counters::{Counters, WorkerCounters};
 
@@ -54,12 +54,12 @@ impl Entrance {
     pub(crate) async fn serve<F: Future<Output = ()> + 'static>(
         &self,
         listener: TcpListener,
-        street: &Street,
+        server_context: &ServerContext,
         worker: usize,
         converse: impl Fn(TcpStream, Guest) -> F,
     ) {
         let mut connections = JoinSet::new();
-        let mut draining = pin!(street.draining());
+        let mut draining = pin!(server_context.draining());
         let admit = |stream: TcpStream, source, connections: &mut JoinSet<()>| {
             if let Some(guest) = self.admit(source, worker) {
                 connections.spawn_local(converse(stream, guest));

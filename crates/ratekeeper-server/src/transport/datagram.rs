@@ -16,12 +16,12 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::task::{JoinSet, yield_now};
 
-use super::Street;
+use super::ServerContext;
 use super::admission::is_allowed;
 use super::batch::{self, BATCH, Part, Receiver, Sender};
 use super::request_log::RequestLog;
-use crate::bell::Bell;
 use crate::counters::Counters;
+use crate::wakeup::WakeFlag;
 
 /// More batches than this do not wait in a socket: the least datagram takes some hundred bytes of the
 /// 8 MiB that the system holds for it at most.
@@ -60,7 +60,7 @@ impl<D> Clone for Datagrams<D> {
 
 /// One worker's loop.
 struct Worker<D> {
-    desk: Desk<D>,
+    buffers: WorkerBuffers<D>,
     socket: Rc<UdpSocket>,
     receiver: Receiver,
     /// Batches that wait for buckets that are elsewhere.
@@ -70,9 +70,9 @@ struct Worker<D> {
 }
 
 /// What it takes to answer a batch.
-struct Desk<D> {
+struct WorkerBuffers<D> {
     datagrams: Datagrams<D>,
-    street: Street,
+    server_context: ServerContext,
     index: usize,
     sender: Sender,
     askers: Askers,
@@ -129,27 +129,32 @@ impl Askers {
 impl<D: DatagramDoor> Datagrams<D> {
     /// Answers until the server is to stop, and then all that has arrived. To be run in a
     /// `LocalSet`.
-    pub(crate) async fn serve(self, socket: UdpSocket, street: Street, index: usize) {
+    pub(crate) async fn serve(
+        self,
+        socket: UdpSocket,
+        server_context: ServerContext,
+        index: usize,
+    ) {
         // A byte more than there may be, so that a longer datagram is seen to be one.
         let receiver = Receiver::joining(&socket, D::REQUEST_BYTES_MAX + 1);
-        let draining = street.clone();
+        let draining = server_context.clone();
         let mut draining = pin!(draining.draining());
         let socket = Rc::new(socket);
-        let desk = Desk::new(self, street, index, Sender::joining(&socket));
+        let buffers = WorkerBuffers::new(self, server_context, index, Sender::joining(&socket));
         let mut worker = Worker {
-            desk,
+            buffers,
             socket: Rc::clone(&socket),
             receiver,
             waiting: JoinSet::new(),
             effort: 0,
         };
-        let mut bell = Bell::new();
+        let mut wakeup = WakeFlag::new();
         let mut has_answered = false;
         loop {
             let batch = if let Some(batch) = worker.look(has_answered).await {
                 batch
             } else {
-                let ready = poll_fn(|context| match bell.poll(draining.as_mut(), context) {
+                let ready = poll_fn(|context| match wakeup.poll(draining.as_mut(), context) {
                     Some(Poll::Ready(())) => Poll::Ready(None),
                     _ => socket.poll_recv_ready(context).map(Some),
                 });
@@ -190,31 +195,31 @@ impl<D: DatagramDoor> Datagrams<D> {
 impl<D: DatagramDoor> Worker<D> {
     /// Receives what comes next without the runtime, for as long as the worker stays awake for it.
     async fn look(&mut self, has_answered: bool) -> Option<io::Result<()>> {
-        let lookout = self.desk.street.lookout().filter(|_| has_answered)?;
+        let lookout = self.buffers.server_context.lookout().filter(|_| has_answered)?;
         let (receiver, socket) = (&mut self.receiver, &self.socket);
         let receive = || match receiver.receive(socket) {
             Err(Errno::EAGAIN) => None,
             batch => Some(batch.map_err(io::Error::from)),
         };
-        lookout.look(|| self.desk.street.time.now(), receive).await
+        lookout.look(|| self.buffers.server_context.time.now(), receive).await
     }
 
     /// Answers what was received, a batch at a time.
     async fn answer(&mut self) {
-        let Self { desk, socket, receiver, waiting, effort } = self;
+        let Self { buffers, socket, receiver, waiting, effort } = self;
         let mut parts = receiver.parts();
         loop {
             let mut requests: SmallVec<[&[u8]; BATCH]> = SmallVec::new();
             let (mut ignored, mut last) = (0, None);
-            desk.askers.clear();
+            buffers.askers.clear();
             for Part { bytes, room, is_joined } in parts.by_ref().take(BATCH) {
                 // What came as one came from one.
                 let asker = match last {
                     Some((other, asker)) if other == room => asker,
                     _ => {
                         let source = receiver.source(room);
-                        let may_ask = desk.datagrams.may_ask(source);
-                        may_ask.then(|| desk.askers.place(source, is_joined))
+                        let may_ask = buffers.datagrams.may_ask(source);
+                        may_ask.then(|| buffers.askers.place(source, is_joined))
                     }
                 };
                 last = Some((room, asker));
@@ -225,7 +230,7 @@ impl<D: DatagramDoor> Worker<D> {
                 };
                 // A byte too many is enough to be seen as too long, and all that is kept of it.
                 requests.push(&bytes[..bytes.len().min(D::REQUEST_BYTES_MAX + 1)]);
-                desk.askers.origins.push(Origin { asker, is_joined });
+                buffers.askers.origins.push(Origin { asker, is_joined });
             }
             let taken = requests.len() + ignored;
             if taken == 0 {
@@ -233,10 +238,10 @@ impl<D: DatagramDoor> Worker<D> {
             }
             let ignored = u64::try_from(ignored).unwrap_or(u64::MAX);
             let counts = Counts { ignored, ..Counts::default() };
-            if desk.datagrams.door.waits() {
-                desk.answer_later(socket, &requests, counts, waiting).await;
+            if buffers.datagrams.door.waits() {
+                buffers.answer_later(socket, &requests, counts, waiting).await;
             } else {
-                desk.answer(socket, &requests, counts).await;
+                buffers.answer(socket, &requests, counts).await;
             }
             // The other doors of this worker have their turn, however many datagrams wait.
             if *effort >= EFFORT_MAX {
@@ -250,14 +255,19 @@ impl<D: DatagramDoor> Worker<D> {
     }
 
     fn cannot_receive(&self, error: &io::Error) {
-        tracing::debug!(door = self.desk.datagrams.name, %error, "cannot receive");
+        tracing::debug!(door = self.buffers.datagrams.name, %error, "cannot receive");
     }
 }
 
-impl<D: DatagramDoor> Desk<D> {
-    fn new(datagrams: Datagrams<D>, street: Street, index: usize, sender: Sender) -> Self {
+impl<D: DatagramDoor> WorkerBuffers<D> {
+    fn new(
+        datagrams: Datagrams<D>,
+        server_context: ServerContext,
+        index: usize,
+        sender: Sender,
+    ) -> Self {
         let (askers, replies) = (Askers::default(), Replies::default());
-        Self { datagrams, street, index, sender, askers, replies }
+        Self { datagrams, server_context, index, sender, askers, replies }
     }
 
     /// Has the batch answered while others are received.
@@ -269,16 +279,17 @@ impl<D: DatagramDoor> Desk<D> {
         waiting: &mut JoinSet<()>,
     ) {
         let requests: Vec<Vec<u8>> = requests.iter().map(|request| request.to_vec()).collect();
-        let Self { datagrams, street, index, .. } = self;
-        let mut desk = Self::new(datagrams.clone(), street.clone(), *index, self.sender.another());
-        desk.askers.clone_from(&self.askers);
+        let Self { datagrams, server_context, index, .. } = self;
+        let mut buffers =
+            Self::new(datagrams.clone(), server_context.clone(), *index, self.sender.another());
+        buffers.askers.clone_from(&self.askers);
         let socket = Rc::clone(socket);
         if waiting.len() >= WAITING_BATCHES_MAX {
             waiting.join_next().await;
         }
         waiting.spawn_local(async move {
             let requests: Vec<&[u8]> = requests.iter().map(Vec::as_slice).collect();
-            desk.answer(&socket, &requests, counts).await;
+            buffers.answer(&socket, &requests, counts).await;
         });
         while waiting.try_join_next().is_some() {}
     }
@@ -287,18 +298,18 @@ impl<D: DatagramDoor> Desk<D> {
     async fn answer(&mut self, socket: &UdpSocket, requests: &[&[u8]], mut counts: Counts) {
         let counters = self.datagrams.counters.worker(self.index);
         self.replies.clear();
-        let now = self.street.time.now();
+        let now = self.server_context.time.now();
         let door = &self.datagrams.door;
         let answering = door.answer_wherever(requests, now, &mut self.replies, &mut counts);
         if door.waits() {
             // However many trips it takes.
-            ratekeeper_redis::in_time(self.street.patience, answering).await;
+            ratekeeper_redis::in_time(self.server_context.patience, answering).await;
         } else {
             answering.await;
         }
         counters.add(&counts);
         if let Some(log) = &mut self.datagrams.log {
-            log.write(requests, &self.replies, self.street.time.wall());
+            log.write(requests, &self.replies, self.server_context.time.wall());
         }
 
         let mut outgoing = Outgoing::default();
@@ -307,7 +318,7 @@ impl<D: DatagramDoor> Desk<D> {
         if lost > 0 {
             counters.dropped(lost);
         }
-        counters.took(self.street.time.now().since(now), counts.requests);
+        counters.took(self.server_context.time.now().since(now), counts.requests);
     }
 }
 

@@ -23,12 +23,12 @@ use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use super::Street;
+use super::ServerContext;
 use super::accept::{Entrance, Guest};
 use super::held::{Spares, behind_the_others};
-use crate::bell::Bell;
 use crate::polling::Lookout;
 use crate::settings::StreamSettings;
+use crate::wakeup::WakeFlag;
 
 /// How much is read at once, at most.
 const READ_BYTES_MAX: usize = 64 << 10;
@@ -70,7 +70,7 @@ impl<D> Clone for Streams<D> {
 /// What the connections of one worker share.
 struct Worker<D> {
     streams: Streams<D>,
-    street: Street,
+    server_context: ServerContext,
     input: RefCell<Vec<u8>>,
     output: RefCell<Vec<u8>>,
     spares: Spares,
@@ -83,14 +83,19 @@ struct Worker<D> {
 impl<D: StreamDoor> Streams<D> {
     /// Accepts and serves connections until the server is to stop, and then until all that was
     /// received is answered. To be run in a `LocalSet`.
-    pub(crate) async fn serve(self, listener: TcpListener, street: Street, index: usize) {
+    pub(crate) async fn serve(
+        self,
+        listener: TcpListener,
+        server_context: ServerContext,
+        index: usize,
+    ) {
         // What one read can cause must fit the bound of what may wait.
         let read_bytes = (self.settings.output_bytes / D::REPLY_BYTES_PER_BYTE).max(1);
         let most = if self.door.waits() { WAITING_READ_BYTES_MAX } else { READ_BYTES_MAX };
         let entrance = self.entrance.clone();
         let worker = Rc::new(Worker {
             streams: self,
-            street: street.clone(),
+            server_context: server_context.clone(),
             input: RefCell::new(vec![0; read_bytes.min(most)]),
             output: RefCell::default(),
             spares: Spares::default(),
@@ -98,7 +103,7 @@ impl<D: StreamDoor> Streams<D> {
             underway: Semaphore::new(UNDERWAY_REQUEST_BYTES_MAX),
         });
         let converse = |stream, guest| Rc::clone(&worker).converse(stream, guest);
-        entrance.serve(listener, &street, index, converse).await;
+        entrance.serve(listener, &server_context, index, converse).await;
     }
 }
 
@@ -122,9 +127,9 @@ impl<D: StreamDoor> Worker<D> {
     async fn answer(&self, stream: &mut TcpStream, guest: &Guest) -> Result<(), Ended> {
         stream.set_nodelay(true).map_err(|_| Ended::Gone)?;
         let mut session = D::Session::default();
-        let heard_at = Cell::new(self.street.time.now());
+        let heard_at = Cell::new(self.server_context.time.now());
         let mut end = pin!(self.end(&heard_at));
-        let mut bell = Bell::new();
+        let mut wakeup = WakeFlag::new();
         let mut has_answered = false;
         loop {
             let mut is_silent = false;
@@ -135,7 +140,7 @@ impl<D: StreamDoor> Worker<D> {
             let heard = match heard {
                 Some(read) => Ok(Hear::Read(read?)),
                 None => {
-                    poll_fn(|context| match bell.poll(end.as_mut(), context) {
+                    poll_fn(|context| match wakeup.poll(end.as_mut(), context) {
                         Some(Poll::Ready(end)) => Poll::Ready(Ok(Err(end))),
                         _ => self.poll_hear(stream, context).map_ok(Ok),
                     })
@@ -152,7 +157,7 @@ impl<D: StreamDoor> Worker<D> {
                 Err(End::Silence) => {
                     is_silent = true;
                     end.set(self.end(&heard_at));
-                    bell = Bell::new();
+                    wakeup = WakeFlag::new();
                     Hear::Ask
                 }
             };
@@ -181,7 +186,7 @@ impl<D: StreamDoor> Worker<D> {
             let Some(idle) = self.streams.settings.idle else { return pending().await };
             // The timer runs on while requests come; when it ends, the last of them counts.
             loop {
-                let silent: Duration = self.street.time.now().since(heard_at.get()).into();
+                let silent: Duration = self.server_context.time.now().since(heard_at.get()).into();
                 match idle.checked_sub(silent) {
                     None | Some(Duration::ZERO) => return,
                     Some(left) => sleep(left).await,
@@ -190,7 +195,7 @@ impl<D: StreamDoor> Worker<D> {
         };
         tokio::select! {
             biased;
-            () = self.street.draining() => End::Draining,
+            () = self.server_context.draining() => End::Draining,
             () = silence => End::Silence,
         }
     }
@@ -216,14 +221,14 @@ impl<D: StreamDoor> Worker<D> {
     /// How this connection may look by itself for what comes next.
     fn lookout(&self, has_answered: bool) -> Option<&Lookout> {
         // Where buckets are elsewhere, what was read could not stay in the buffer of all.
-        self.street.lookout().filter(|_| has_answered && !self.streams.door.waits())
+        self.server_context.lookout().filter(|_| has_answered && !self.streams.door.waits())
     }
 
     /// Reads what comes next without the runtime, for as long as the worker stays awake for it. Says
     /// how many bytes that are.
     async fn look(&self, stream: &TcpStream, lookout: &Lookout) -> Option<Result<usize, Ended>> {
         let read = || self.read(stream, Hear::Ask, <[u8]>::len).transpose();
-        lookout.look(|| self.street.time.now(), read).await
+        lookout.look(|| self.server_context.time.now(), read).await
     }
 
     /// The server is to stop: what has arrived is answered, the rest is not waited for.
@@ -233,7 +238,7 @@ impl<D: StreamDoor> Worker<D> {
         guest: &Guest,
         session: &mut D::Session,
     ) -> Result<(), Ended> {
-        let heard_until = self.street.time.now().after(LINGER.into());
+        let heard_until = self.server_context.time.now().after(LINGER.into());
         let mut heard_bytes = 0;
         loop {
             match self.step(stream, guest, session, Hear::Ask).await? {
@@ -291,7 +296,7 @@ impl<D: StreamDoor> Worker<D> {
             self.write_rest(stream, rest).await?;
             return Ok(Some(went));
         }
-        let now = self.street.time.now();
+        let now = self.server_context.time.now();
         let mut counts = Counts::default();
         let went = self.read(stream, hear, |input| {
             let output = &mut *self.output.borrow_mut();
@@ -318,7 +323,7 @@ impl<D: StreamDoor> Worker<D> {
             None => write_now(stream, &self.output.borrow())?,
         };
         // What the client does not take at once is not our time.
-        guest.counters().took(self.street.time.now().since(now), counts.requests);
+        guest.counters().took(self.server_context.time.now().since(now), counts.requests);
         self.write_rest(stream, rest).await?;
         Ok(Some(went))
     }
@@ -332,7 +337,7 @@ impl<D: StreamDoor> Worker<D> {
         session: &mut D::Session,
         hear: Hear,
     ) -> Result<Option<(Went, Rest)>, Ended> {
-        let begun = self.street.time.now();
+        let begun = self.server_context.time.now();
         let door = &self.streams.door;
         let mut counts = Counts::default();
         let _turn = self.turns.acquire().await;
@@ -340,9 +345,9 @@ impl<D: StreamDoor> Worker<D> {
         let Some(input) = read else { return Ok(None) };
         let bytes = u32::try_from(input.len()).unwrap_or(u32::MAX);
         // Who finds no room in time is answered without those who have the buckets.
-        let patience = self.street.patience;
+        let patience = self.server_context.patience;
         let _room = timeout(patience, self.underway.acquire_many(bytes)).await;
-        let waited = Duration::from(self.street.time.now().since(begun));
+        let waited = Duration::from(self.server_context.time.now().since(begun));
         let patience = patience.saturating_sub(waited);
         let now = begun.after(waited.into());
         let mut output = Vec::new();
@@ -357,7 +362,7 @@ impl<D: StreamDoor> Worker<D> {
         let flow = ratekeeper_redis::in_time(patience, answering).await;
         guest.counters().add(&counts);
         let rest = write_now(stream, &output)?;
-        guest.counters().took(self.street.time.now().since(begun), counts.requests);
+        guest.counters().took(self.server_context.time.now().since(begun), counts.requests);
         Ok(Some((Went { flow, now: begun, bytes: input.len() }, rest)))
     }
 

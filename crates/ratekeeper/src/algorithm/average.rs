@@ -3,7 +3,7 @@
 //! The formula is kept to the letter, in doubles, because clients compare the numbers it prints
 //! with those of the server it came from; a more accurate one gives other answers.
 
-use super::{Algorithm, Cell, Change, Owner, Share, Standing};
+use super::{Algorithm, Cell, Change, EvictionRank, Owner, Share};
 use crate::{Moment, Nanos};
 
 /// A clock that stands still or steps back counts as having moved this far, in seconds.
@@ -185,9 +185,9 @@ impl Algorithm for Average {
         rate_at(cell.period_secs, cell, now) < RATE_IDLE
     }
 
-    fn standing((): &(), cell: &AverageCell, now: Moment) -> Option<Standing> {
+    fn eviction_rank((): &(), cell: &AverageCell, now: Moment) -> Option<EvictionRank> {
         let rank = rate_at(cell.period_secs, cell, now);
-        (rank >= RATE_IDLE).then_some(Standing { rank, is_protected: cell.is_at_limit })
+        (rank >= RATE_IDLE).then_some(EvictionRank { rank, is_protected: cell.is_at_limit })
     }
 
     #[expect(

@@ -12,7 +12,7 @@ use super::cell::spend_plain;
 use super::gcra::{self, Debt, Outcome, Rule, Verdict};
 pub use super::tokens::Action;
 use super::tokens::{self, Bucket};
-use super::{Algorithm, Change, Owner, Share, Standing};
+use super::{Algorithm, Change, EvictionRank, Owner, Share};
 use crate::{Moment, Nanos};
 
 /// How many rules of named limits one book can hold.
@@ -296,9 +296,9 @@ impl Algorithm for Gcra {
     }
 
     #[inline]
-    fn standing(book: &Book, cell: &BucketCell, now: Moment) -> Option<Standing> {
+    fn eviction_rank(book: &Book, cell: &BucketCell, now: Moment) -> Option<EvictionRank> {
         let rule = book.rule_of(cell)?;
-        tokens::standing(rule, cell.over_at(rule), cell.flags(), now)
+        tokens::eviction_rank(rule, cell.over_at(rule), cell.flags(), now)
     }
 
     fn owed(book: &Book, cell: &BucketCell, now: Moment) -> u64 {

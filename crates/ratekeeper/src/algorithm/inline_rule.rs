@@ -10,7 +10,7 @@ use std::num::NonZeroU64;
 use super::cell::{BucketCell, spend_plain};
 use super::gcra::{self, Debt, Outcome, Rule, Verdict};
 use super::tokens::{self, Action, Bucket};
-use super::{Algorithm, Cell, Change, Owner, Share, Standing};
+use super::{Algorithm, Cell, Change, EvictionRank, Owner, Share};
 use crate::algorithm::book::RuleId;
 use crate::{Moment, Nanos};
 
@@ -177,9 +177,9 @@ impl Algorithm for InlineGcra {
     }
 
     #[inline]
-    fn standing((): &(), cell: &InlineCell, now: Moment) -> Option<Standing> {
+    fn eviction_rank((): &(), cell: &InlineCell, now: Moment) -> Option<EvictionRank> {
         let rule = cell.rule.rule();
-        tokens::standing(&rule, cell.over_at(&rule), cell.bucket.flags(), now)
+        tokens::eviction_rank(&rule, cell.over_at(&rule), cell.bucket.flags(), now)
     }
 
     fn owed((): &(), cell: &InlineCell, now: Moment) -> u64 {

@@ -1,6 +1,6 @@
 //! Quotas with a lifetime: a number of uses that is spent until it is gone or expires.
 
-use super::{Algorithm, Cell, Change, Owner, Share, Standing};
+use super::{Algorithm, Cell, Change, EvictionRank, Owner, Share};
 use crate::{Moment, Nanos};
 
 /// What a lifetime is counted in.
@@ -301,12 +301,12 @@ impl Algorithm for Quota {
 
     /// The one of which the smallest part is used goes first; of equals, the one that expires first.
     #[expect(clippy::cast_precision_loss, reason = "a rank among cells, not a decision")]
-    fn standing((): &(), cell: &QuotaCell, now: Moment) -> Option<Standing> {
+    fn eviction_rank((): &(), cell: &QuotaCell, now: Moment) -> Option<EvictionRank> {
         // No lifetime has so many nanoseconds.
         const LIFETIME_MAX: f64 = (1_u128 << 64) as f64;
         let rank = cell.used_part() * LIFETIME_MAX + cell.expires.since(now).get() as f64;
         let is_protected = cell.is_protected();
-        (now < cell.expires).then_some(Standing { rank, is_protected })
+        (now < cell.expires).then_some(EvictionRank { rank, is_protected })
     }
 
     fn owed((): &(), cell: &QuotaCell, now: Moment) -> u64 {

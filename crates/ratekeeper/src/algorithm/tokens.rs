@@ -3,7 +3,7 @@
 
 use super::cell::{EMPTIED, emptied_at, flags_after};
 use super::gcra::{self, Debt, Outcome, Rule, Tat, Verdict};
-use super::{Change, Standing};
+use super::{Change, EvictionRank};
 use crate::Moment;
 
 /// A bucket of which this part or more is missing is as protected as an empty one.
@@ -92,11 +92,16 @@ pub(super) fn vetoes(action: Action, is_shadow: bool, outcome: &Outcome) -> bool
 
 /// What forgetting a bucket would give away that is full again at `full_at`; none if it is full.
 #[inline]
-pub(super) fn standing(rule: &Rule, full_at: Tat, flags: u128, now: Moment) -> Option<Standing> {
+pub(super) fn eviction_rank(
+    rule: &Rule,
+    full_at: Tat,
+    flags: u128,
+    now: Moment,
+) -> Option<EvictionRank> {
     let rank = gcra::missing_part(rule, full_at, now)?;
     // If only empty buckets were protected, a client that leaves one token could have a flood give all
     // others back.
-    Some(Standing { rank, is_protected: rank >= PROTECTED_PART || flags != 0 })
+    Some(EvictionRank { rank, is_protected: rank >= PROTECTED_PART || flags != 0 })
 }
 
 /// How many tokens are forgiven if a bucket is forgotten that owes this.

@@ -11,10 +11,10 @@ use smallvec::SmallVec;
 
 use super::hints::Hints;
 use super::prefetch;
-use super::region::{Place, Region, SLOTS_MIN, Tally};
+use super::shard_memory::{ShardMemory, Slot};
 use super::shares::Shares;
-use super::strip::{Slot, Strip};
 use super::sync::{Guard, Lock};
+use super::table::{Place, SLOTS_MIN, ShardTable, Tally};
 use super::{Fingerprint, Question, Store};
 use crate::Moment;
 use crate::algorithm::{Algorithm, Change};
@@ -42,7 +42,7 @@ const INLINE: usize = 256;
 ///
 /// All memory it will ever use is reserved when it is made, and taken from the system only as
 /// keys come. When all of it is taken, each owner of keys has a share: `store/shares.rs` says how large
-/// that is, and `store/region/search.rs` which key is forgotten for a new one.
+/// that is, and `store/table/search.rs` which key is forgotten for a new one.
 pub struct MemoryStore<A: Algorithm> {
     shards: Box<[Shard<A>]>,
     hints: Hints<A>,
@@ -57,7 +57,7 @@ struct Shard<A: Algorithm>(Lock<Inside<A>>);
 #[repr(C)]
 struct Inside<A: Algorithm> {
     book: Arc<A::Book>,
-    region: Region<A>,
+    table: ShardTable<A>,
     /// Cells may be under rules that have successors.
     is_stale: bool,
 }
@@ -67,8 +67,8 @@ struct Inside<A: Algorithm> {
 const _: () = {
     use crate::algorithm::book::Gcra;
     let lock = size_of::<Lock<Inside<Gcra>>>() - size_of::<Inside<Gcra>>();
-    let region = std::mem::offset_of!(Inside<Gcra>, region);
-    assert!(lock + region + Region::<Gcra>::HOT_BYTES <= CACHE_LINE_BYTES);
+    let table = std::mem::offset_of!(Inside<Gcra>, table);
+    assert!(lock + table + ShardTable::<Gcra>::HOT_BYTES <= CACHE_LINE_BYTES);
 };
 
 /// What a store holds, and what became of keys for want of memory.
@@ -90,9 +90,9 @@ impl<A: Algorithm> MemoryStore<A> {
     pub fn new(book: &Arc<A::Book>, memory: usize) -> io::Result<Self> {
         let memory = memory.max(MEMORY_MIN);
         let count = (memory / SHARD_BYTES).clamp(SHARDS_MIN, SHARDS_MAX).next_power_of_two();
-        let slots = (memory / count / Strip::<A>::SLOT_BYTES).max(SLOTS_MIN);
-        let first = Strip::reserve(count, slots)?;
-        let shares = Arc::new(Shares::new(count * Region::<A>::keys_max(slots)));
+        let slots = (memory / count / ShardMemory::<A>::SLOT_BYTES).max(SLOTS_MIN);
+        let first = ShardMemory::reserve(count, slots)?;
+        let shares = Arc::new(Shares::new(count * ShardTable::<A>::keys_max(slots)));
         let shard = |number| Shard::new(book, first.of_shard(number), slots, &shares);
         let store = Self {
             shards: (0..count).map(shard).collect(),
@@ -100,7 +100,7 @@ impl<A: Algorithm> MemoryStore<A> {
             shares,
         };
         for (number, shard) in store.shards.iter().enumerate() {
-            store.hints.tell(number, &shard.0.lock().region);
+            store.hints.tell(number, &shard.0.lock().table);
         }
         Ok(store)
     }
@@ -109,7 +109,7 @@ impl<A: Algorithm> MemoryStore<A> {
     /// at an earlier moment one that is full now was not, and its absence would change the answer.
     pub fn expect_steps_back(&self) {
         for shard in &self.shards {
-            shard.0.lock().region.expect_steps_back();
+            shard.0.lock().table.expect_steps_back();
         }
     }
 
@@ -118,10 +118,10 @@ impl<A: Algorithm> MemoryStore<A> {
         let mut held = Held::default();
         for shard in &self.shards {
             let inside = shard.0.lock();
-            let tally = inside.region.tally();
-            held.keys += inside.region.len();
-            held.bytes += inside.region.len() * Strip::<A>::SLOT_BYTES;
-            held.bytes_max += inside.region.capacity_max() * Strip::<A>::SLOT_BYTES;
+            let tally = inside.table.tally();
+            held.keys += inside.table.len();
+            held.bytes += inside.table.len() * ShardMemory::<A>::SLOT_BYTES;
+            held.bytes_max += inside.table.capacity_max() * ShardMemory::<A>::SLOT_BYTES;
             held.tally.evicted += tally.evicted;
             held.tally.tokens_forgiven += tally.tokens_forgiven;
             held.tally.turned_away += tally.turned_away;
@@ -136,8 +136,8 @@ impl<A: Algorithm> MemoryStore<A> {
         look: impl FnOnce(&A::Book, Option<A::Cell>) -> T,
     ) -> T {
         let inside = self.shard_of(bucket).0.lock();
-        match inside.region.find(bucket.get()) {
-            Place::At(slot) => look(&inside.book, Some(inside.region.cell(slot))),
+        match inside.table.find(bucket.get()) {
+            Place::At(slot) => look(&inside.book, Some(inside.table.cell(slot))),
             Place::Absent => look(&inside.book, None),
         }
     }
@@ -154,7 +154,7 @@ impl<A: Algorithm> MemoryStore<A> {
     ) -> Option<T> {
         let inside = self.shard_of(question.bucket).0.lock();
         let is_current = is_current(&inside.book);
-        is_current.then(|| self.answer(inside, question, now, Region::slot_of, tell))
+        is_current.then(|| self.answer(inside, question, now, ShardTable::slot_of, tell))
     }
 
     pub(super) fn shards(&self) -> usize {
@@ -166,13 +166,13 @@ impl<A: Algorithm> MemoryStore<A> {
     pub(super) fn copy_shard(&self, shard: usize, to: &mut Vec<(u128, A::Cell)>) -> Arc<A::Book> {
         to.clear();
         let inside = self.shards[shard].0.lock();
-        to.extend(inside.region.cells());
+        to.extend(inside.table.cells());
         Arc::clone(&inside.book)
     }
 
     /// Whether a shard, one like the other, has memory for so many buckets.
     pub(super) fn fits(&self, buckets: usize) -> bool {
-        self.shards.first().is_some_and(|shard| shard.0.lock().region.fits(buckets))
+        self.shards.first().is_some_and(|shard| shard.0.lock().table.fits(buckets))
     }
 
     /// Puts a bucket back that was saved, one of about `expected` in its shard. Refuses one that is
@@ -186,13 +186,13 @@ impl<A: Algorithm> MemoryStore<A> {
     ) -> bool {
         let key = bucket.get();
         let mut inside = self.shard_of(bucket).0.lock();
-        let Inside { region, book, .. } = &mut *inside;
-        if region.find(key) != Place::Absent {
+        let Inside { table, book, .. } = &mut *inside;
+        if table.find(key) != Place::Absent {
             return false;
         }
-        region.expect(expected);
-        region.put_back(book, key, cell, now);
-        self.hints.tell(self.shard(bucket.upper()), region);
+        table.expect(expected);
+        table.put_back(book, key, cell, now);
+        self.hints.tell(self.shard(bucket.upper()), table);
         drop(inside);
         self.keep_shares();
         true
@@ -237,7 +237,7 @@ impl<A: Algorithm> MemoryStore<A> {
                 self.transact(&questions[place..next], &mut outcomes[place..next], now);
             } else {
                 let inside = self.shard_of(question.bucket).0.lock();
-                *outcome = self.answer(inside, question, now, Region::slot_soon, identity);
+                *outcome = self.answer(inside, question, now, ShardTable::slot_soon, identity);
             }
             place = next;
         }
@@ -299,12 +299,12 @@ impl<A: Algorithm> MemoryStore<A> {
                 inside.carry_over(question, now);
             } else if !vetoed || matches!(change, Change::Mark(_)) {
                 // Another change may have moved it since it was found.
-                let place = inside.region.find(key);
+                let place = inside.table.find(key);
                 inside.apply(key, place, change, now);
             }
         }
         for (shard, inside) in shards.iter().zip(&locked) {
-            self.hints.tell(*shard, &inside.region);
+            self.hints.tell(*shard, &inside.table);
         }
         drop(locked);
         self.keep_shares();
@@ -319,10 +319,10 @@ impl<A: Algorithm> MemoryStore<A> {
         inside: Guard<'_, Inside<A>>,
         question: &Question<A>,
         now: Moment,
-        find: impl FnOnce(&Region<A>, u128) -> Option<Slot<'_, A>>,
+        find: impl FnOnce(&ShardTable<A>, u128) -> Option<Slot<'_, A>>,
         tell: impl Fn(A::Outcome) -> T,
     ) -> T {
-        let slot = find(&inside.region, question.bucket.get());
+        let slot = find(&inside.table, question.bucket.get());
         // Each on its own, for the same reason.
         match slot.and_then(|slot| renew(&slot, &inside.book, question, now)) {
             Some(outcome) => tell(outcome),
@@ -351,7 +351,7 @@ impl<A: Algorithm> MemoryStore<A> {
         let outcome = match found {
             Ok(room) => {
                 inside.put_new(&question, change, room, now);
-                self.hints.tell(self.shard(question.bucket.upper()), &inside.region);
+                self.hints.tell(self.shard(question.bucket.upper()), &inside.table);
                 outcome
             }
             Err(away) => {
@@ -394,17 +394,17 @@ impl<A: Algorithm> Store<A> for MemoryStore<A> {
         for shard in &self.shards {
             let mut inside = shard.0.lock();
             if std::mem::take(&mut inside.is_stale) {
-                let Inside { region, book, .. } = &mut *inside;
-                region.rewrite(book, at, |cell, _| Some(A::carry_over(book, cell, None, at)));
+                let Inside { table, book, .. } = &mut *inside;
+                table.rewrite(book, at, |cell, _| Some(A::carry_over(book, cell, None, at)));
             }
         }
     }
 }
 
 impl<A: Algorithm> Shard<A> {
-    fn new(book: &Arc<A::Book>, strip: Strip<A>, slots: usize, shares: &Arc<Shares>) -> Self {
-        let (book, region) = (Arc::clone(book), Region::new(strip, slots, Arc::clone(shares)));
-        Self(Lock::new(Inside { book, region, is_stale: false }))
+    fn new(book: &Arc<A::Book>, strip: ShardMemory<A>, slots: usize, shares: &Arc<Shares>) -> Self {
+        let (book, table) = (Arc::clone(book), ShardTable::new(strip, slots, Arc::clone(shares)));
+        Self(Lock::new(Inside { book, table, is_stale: false }))
     }
 }
 
@@ -430,9 +430,9 @@ impl<A: Algorithm> Inside<A> {
         now: Moment,
     ) -> (A::Outcome, Change<A::Cell>, Place) {
         let key = question.bucket.get();
-        let place = self.region.find(key);
+        let place = self.table.find(key);
         let cell = match place {
-            Place::At(slot) => Some(self.region.cell(slot)),
+            Place::At(slot) => Some(self.table.cell(slot)),
             Place::Absent => None,
         };
         let (outcome, change) = A::decide(&self.book, cell, &question.ask, now);
@@ -443,21 +443,21 @@ impl<A: Algorithm> Inside<A> {
     fn apply(&mut self, key: u128, place: Place, change: Change<A::Cell>, now: Moment) {
         match (change, place) {
             (Change::Put(cell) | Change::Mark(cell), Place::At(slot)) => {
-                self.region.set_cell(&self.book, slot, cell);
+                self.table.set_cell(&self.book, slot, cell);
             }
             (Change::Put(cell), Place::Absent) => {
-                self.region.insert(&self.book, key, cell, now);
+                self.table.insert(&self.book, key, cell, now);
             }
-            (Change::Remove, Place::At(slot)) => self.region.remove(&self.book, slot),
+            (Change::Remove, Place::At(slot)) => self.table.remove(&self.book, slot),
             (Change::Keep, _) | (Change::Remove | Change::Mark(_), Place::Absent) => {}
         }
     }
 
     fn carry_over(&mut self, question: &Question<A>, at: Moment) {
-        if let Place::At(slot) = self.region.find(question.bucket.get()) {
-            let cell = self.region.cell(slot);
+        if let Place::At(slot) = self.table.find(question.bucket.get()) {
+            let cell = self.table.cell(slot);
             let cell = A::carry_over(&self.book, cell, Some(&question.ask), at);
-            self.region.set_cell(&self.book, slot, cell);
+            self.table.set_cell(&self.book, slot, cell);
         }
     }
 }

@@ -12,9 +12,9 @@ fn a_server_that_starts_or_stops_is_not_ready() {
     let (sender, drain) = watch::channel(false);
     let settings = HttpSettings::default();
     let keys = Arc::new(Keys::open(&settings).unwrap());
-    let (office, live) = (OnceLock::new(), Live::default());
+    let (admin, live) = (OnceLock::new(), Live::default());
     let underway = Semaphore::new(0);
-    let app = App { settings, keys, office, live, drain, underway };
+    let app = App { settings, keys, admin, live, drain, underway };
     let slug = |app: &App| serde_json::to_value(readiness(app).unwrap_err()).unwrap();
     assert_eq!(slug(&app)["type"], "/api#starting");
     sender.send(true).unwrap();

@@ -35,19 +35,19 @@ fn serve(change: impl FnOnce(&mut Http)) -> Closed {
     settings.resp.listen = None;
     settings.workers = std::num::NonZeroUsize::new(1);
     let keys = Arc::new(Keys::open(&settings.http).unwrap());
-    let mut opening = Opening::sockets(&settings, &keys).unwrap();
+    let mut listeners = DoorListeners::sockets(&settings, &keys).unwrap();
     let (drain, draining) = watch::channel(false);
     let (time, patience) = (Arc::new(Clock::start()), Duration::ZERO);
-    let street = Street { time, drain: draining, patience, lookout: None };
-    let mut http = Http::new(&settings.http, &keys, &opening, &street);
+    let server_context = ServerContext { time, drain: draining, patience, lookout: None };
+    let mut http = Http::new(&settings.http, &keys, &listeners, &server_context);
     change(&mut http);
-    let listener = opening.http.remove(0);
-    let client = TcpStream::connect(opening.listening[0].address).unwrap();
+    let listener = listeners.http.remove(0);
+    let client = TcpStream::connect(listeners.listening[0].address).unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     let (done, is_done) = channel();
     // The other doors never come.
     let (_, doors) = oneshot::channel();
-    worker::start(0, None, Some((http, listener)), doors, street, done).unwrap();
+    worker::start(0, None, Some((http, listener)), doors, server_context, done).unwrap();
     Closed { drain, done: is_done, client }
 }
 

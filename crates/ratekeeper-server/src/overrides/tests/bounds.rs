@@ -4,7 +4,7 @@ use std::fs;
 
 use ratekeeper::{Clock, Nanos};
 
-use super::{Desk, WHO, audit, hourly, left, put};
+use super::{OverridesFixture, WHO, audit, hourly, left, put};
 use crate::overrides::{
     AUDIT_LAST_MAX, NewOverride, OVERRIDES_PAGE_MAX, OverrideError, RUN_TIME_OVERRIDES_MAX,
 };
@@ -18,11 +18,11 @@ fn many(count: usize) -> Vec<NewOverride> {
 
 #[test]
 fn ten_thousand_come_in_one_go_and_stay() {
-    let desk = Desk::new();
+    let fixture = OverridesFixture::new();
     // Between those of a large file, so that the two have to be merged.
     let line = |number| format!("Orders:id-{number}-x: {{burst: 9, count: 9, period: 1h}}\n");
-    desk.write("overrides.yaml", &(0..100_000).map(line).collect::<String>());
-    let server = desk.start();
+    fixture.write("overrides.yaml", &(0..100_000).map(line).collect::<String>());
+    let server = fixture.start();
     let clock = Clock::start();
     let began = clock.now();
     assert_eq!(server.put_overrides(many(10_000), WHO, false).unwrap().len(), 10_000);
@@ -31,7 +31,7 @@ fn ten_thousand_come_in_one_go_and_stay() {
     assert_eq!(left(&server, "id-9999"), 100);
     assert_eq!(left(&server, "id-99999-x"), 9);
     assert_eq!(server.audit(usize::MAX).unwrap().len(), AUDIT_LAST_MAX);
-    let server = desk.restart(server);
+    let server = fixture.restart(server);
     assert_eq!(left(&server, "id-0"), 100);
     assert_eq!(server.override_counts().at_run_time, 10_000);
     let page = server.overrides(None, None, usize::MAX);
@@ -40,8 +40,8 @@ fn ten_thousand_come_in_one_go_and_stay() {
 
 #[test]
 fn if_one_of_many_is_wrong_none_is_made() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     let spoiled = |at: usize, spoil: fn(&mut NewOverride)| {
         let mut new = many(10);
         spoil(&mut new[at]);
@@ -60,8 +60,8 @@ fn if_one_of_many_is_wrong_none_is_made() {
 
 #[test]
 fn there_is_a_most_that_can_be_made() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     let mut all = many(RUN_TIME_OVERRIDES_MAX + 1);
     let refused = server.put_overrides(all.clone(), WHO, false).unwrap_err();
     assert!(matches!(refused.error, OverrideError::TooMany { .. }), "{refused}");
@@ -69,17 +69,17 @@ fn there_is_a_most_that_can_be_made() {
     server.put_overrides(all, WHO, false).unwrap();
     assert!(matches!(put(&server, "one more", 100), Err(OverrideError::TooMany { .. })));
     put(&server, "id-0", 200).unwrap();
-    let server = desk.restart(server);
+    let server = fixture.restart(server);
     assert_eq!(left(&server, "id-0"), 200);
     assert_eq!(server.override_counts().at_run_time, RUN_TIME_OVERRIDES_MAX);
 }
 
 #[test]
 fn reading_the_audit_reads_its_end_only() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     put(&server, "ada", 100).unwrap();
-    let path = desk.state("audit.jsonl");
+    let path = fixture.state("audit.jsonl");
     let line = fs::read_to_string(&path).unwrap();
     // Lines that begin and end anywhere in the pieces that are read.
     let lines = (0..5_000).map(|number| line.replace("ada", &"a".repeat(number % 300 + 1)));

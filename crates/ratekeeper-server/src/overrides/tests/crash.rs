@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use super::{Desk, audit, left, put};
+use super::{OverridesFixture, audit, left, put};
 use crate::overrides::Record;
 use crate::server::Server;
 
 /// The files before and after a change of ada from 100 to 200.
 struct Files {
-    desk: Desk,
+    fixture: OverridesFixture,
     old_document: Vec<u8>,
     new_document: Vec<u8>,
     old_audit: Vec<u8>,
@@ -17,26 +17,26 @@ struct Files {
 
 impl Files {
     fn new() -> Self {
-        let desk = Desk::new();
-        let server = desk.start();
-        let read = |file: &str| fs::read(desk.state(file)).unwrap();
+        let fixture = OverridesFixture::new();
+        let server = fixture.start();
+        let read = |file: &str| fs::read(fixture.state(file)).unwrap();
         put(&server, "ada", 100).unwrap();
         let (old_document, old_audit) = (read("overrides.json"), read("audit.jsonl"));
         put(&server, "ada", 200).unwrap();
         let (new_document, new_audit) = (read("overrides.json"), read("audit.jsonl"));
         drop(server);
-        Self { desk, old_document, new_document, old_audit, new_audit }
+        Self { fixture, old_document, new_document, old_audit, new_audit }
     }
 
     /// Starts on what a crash leaves.
     fn start(&self, document: &[u8], beside: Option<&[u8]>, audit: &[u8]) -> Server {
-        fs::write(self.desk.state("overrides.json"), document).unwrap();
+        fs::write(self.fixture.state("overrides.json"), document).unwrap();
         if let Some(beside) = beside {
-            fs::write(self.desk.state("overrides.json.new"), beside).unwrap();
+            fs::write(self.fixture.state("overrides.json.new"), beside).unwrap();
         }
-        fs::write(self.desk.state("audit.jsonl"), audit).unwrap();
-        let server = self.desk.start();
-        assert!(!self.desk.state("overrides.json.new").exists(), "what was half done is done");
+        fs::write(self.fixture.state("audit.jsonl"), audit).unwrap();
+        let server = self.fixture.start();
+        assert!(!self.fixture.state("overrides.json.new").exists(), "what was half done is done");
         server
     }
 }
@@ -46,7 +46,7 @@ fn agreed(files: &Files, server: Server) -> u64 {
     let burst = left(&server, "ada");
     let told = audit(&server).last().and_then(|last: &Record| last.after.clone());
     assert_eq!(told, Some(format!("{burst} per 1h")));
-    let server = files.desk.restart(server);
+    let server = files.fixture.restart(server);
     assert_eq!(left(&server, "ada"), burst, "a second start changes nothing");
     burst
 }
@@ -84,7 +84,7 @@ fn a_torn_line_spoils_neither_what_was_before_nor_what_comes_after() {
         put(&server, "bob", 400).unwrap();
         let told: Vec<_> = audit(&server).into_iter().filter_map(|record| record.after).collect();
         assert_eq!(told, ["100 per 1h", "200 per 1h", "300 per 1h", "400 per 1h"]);
-        let written = fs::read(files.desk.state("audit.jsonl")).unwrap();
+        let written = fs::read(files.fixture.state("audit.jsonl")).unwrap();
         assert!(written.starts_with(&text), "what was there stays");
         assert!(written.ends_with(b"}\n"));
     }
@@ -94,7 +94,7 @@ fn a_torn_line_spoils_neither_what_was_before_nor_what_comes_after() {
 fn an_audit_that_was_moved_away_begins_anew() {
     let files = Files::new();
     let server = files.start(&files.new_document, None, &files.new_audit);
-    fs::rename(files.desk.state("audit.jsonl"), files.desk.state("audit.1")).unwrap();
+    fs::rename(files.fixture.state("audit.jsonl"), files.fixture.state("audit.1")).unwrap();
     assert!(audit(&server).is_empty());
     put(&server, "ada", 300).unwrap();
     assert_eq!(audit(&server).len(), 1);

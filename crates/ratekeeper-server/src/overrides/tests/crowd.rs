@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use super::{Desk, audit, left, put, remove, spend};
+use super::{OverridesFixture, audit, left, put, remove, spend};
 
 const WRITERS: u64 = 4;
 const CHANGES: u64 = 25;
 
 #[test]
 fn changes_at_the_same_time_lose_neither_overrides_nor_spends() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     // Room for all that is spent, so that every spend counts.
     put(&server, "shared", 1_000_000_000).unwrap();
     let (is_over, spent) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -50,7 +50,7 @@ fn changes_at_the_same_time_lose_neither_overrides_nor_spends() {
     let expected = usize::try_from(WRITERS * CHANGES + 1).unwrap();
     assert_eq!(server.override_counts().at_run_time, expected);
     let told = audit(&server);
-    let server = desk.restart(server);
+    let server = fixture.restart(server);
     assert_eq!(server.override_counts().at_run_time, expected);
     assert_eq!(audit(&server), told);
     for writer in 0..WRITERS {

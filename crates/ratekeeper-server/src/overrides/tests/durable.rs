@@ -4,21 +4,21 @@ use std::fs;
 
 use ratekeeper::Nanos;
 
-use super::{Desk, START, WHO, audit, hourly, left, put, remove, spend};
+use super::{OverridesFixture, START, WHO, audit, hourly, left, put, remove, spend};
 use crate::overrides::{AUDIT_KEPT, NewOverride, OverrideError};
 use crate::server::Server;
 
 #[test]
 fn overrides_and_what_was_spent_survive_a_restart() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     put(&server, "ada", 100).unwrap();
     put(&server, "bob", 100).unwrap();
     remove(&server, "bob").unwrap();
     assert!(spend(&server, "ada", 60));
     let before = server.overrides(None, None, 100);
-    server.drain(desk.settings.drain).unwrap();
-    let server = desk.start();
+    server.drain(fixture.settings.drain).unwrap();
+    let server = fixture.start();
     assert_eq!(left(&server, "ada"), 40);
     assert_eq!(left(&server, "bob"), 5);
     assert_eq!(server.overrides(None, None, 100), before);
@@ -28,11 +28,11 @@ fn overrides_and_what_was_spent_survive_a_restart() {
 
 #[test]
 fn an_override_that_was_answered_survives_a_crash() {
-    let desk = Desk::new();
-    let mut server = desk.start();
+    let fixture = OverridesFixture::new();
+    let mut server = fixture.start();
     for round in 1..=20 {
         put(&server, "ada", 100 + round).unwrap();
-        server = desk.restart(server);
+        server = fixture.restart(server);
         assert_eq!(left(&server, "ada"), 100 + round);
         assert_eq!(audit(&server).len() as u64, round);
     }
@@ -40,8 +40,8 @@ fn an_override_that_was_answered_survives_a_crash() {
 
 #[test]
 fn what_is_written_is_what_is_read() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     let odd = NewOverride {
         count: 7,
         period: Nanos::new(86_400_000_000_001),
@@ -52,85 +52,85 @@ fn what_is_written_is_what_is_read() {
     };
     server.put_override(odd, WHO, false).unwrap();
     let before = server.overrides(None, None, 100);
-    let text = fs::read_to_string(desk.state("overrides.json")).unwrap();
+    let text = fs::read_to_string(fixture.state("overrides.json")).unwrap();
     assert!(text.contains("\"period\":\"1d1ns\""), "{text}");
-    let server = desk.restart(server);
+    let server = fixture.restart(server);
     assert_eq!(server.overrides(None, None, 100), before);
 }
 
 #[test]
 fn a_document_from_before_there_were_sums_is_read_and_given_one() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     put(&server, "ada", 100).unwrap();
     drop(server);
-    let file = desk.state("overrides.json");
+    let file = fixture.state("overrides.json");
     let whole = fs::read_to_string(&file).unwrap();
     let (body, _) = whole.split_once(",\n\"sum\"").unwrap();
     fs::write(&file, format!("{body}}}\n").replace("\"version\": 2", "\"version\": 1")).unwrap();
-    let server = desk.start();
+    let server = fixture.start();
     assert_eq!(left(&server, "ada"), 100);
     let again = fs::read_to_string(&file).unwrap();
     assert!(again.starts_with("{\"version\": 2,") && again.contains("\n\"sum\": \""), "{again}");
-    let server = desk.restart(server);
+    let server = fixture.restart(server);
     assert_eq!(left(&server, "ada"), 100);
 }
 
 #[test]
 fn only_the_owner_reads_the_files() {
     use std::os::unix::fs::PermissionsExt;
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     put(&server, "ada", 100).unwrap();
     for file in ["overrides.json", "audit.jsonl"] {
-        let mode = fs::metadata(desk.state(file)).unwrap().permissions().mode();
+        let mode = fs::metadata(fixture.state(file)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{file}");
     }
 }
 
 #[test]
 fn a_damaged_file_is_set_aside_and_the_server_starts() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     put(&server, "ada", 100).unwrap();
     drop(server);
-    let file = desk.state("overrides.json");
+    let file = fixture.state("overrides.json");
     let whole = fs::read_to_string(&file).unwrap();
     let zero = whole.replace("\"burst\":100", "\"burst\":0");
     let timeless = whole.replace("\"1h\"", "\"1 hour\"");
     let strange = whole.replace("\"why\"", "\"wherefore\"");
     for damaged in ["", "nonsense", &whole[..whole.len() - 3], &zero, &timeless, &strange] {
         fs::write(&file, damaged).unwrap();
-        let server = desk.start();
+        let server = fixture.start();
         assert!(!file.exists(), "it is set aside");
-        let aside = desk.state(&format!("overrides.json.damaged-{START}"));
+        let aside = fixture.state(&format!("overrides.json.damaged-{START}"));
         assert_eq!(fs::read_to_string(aside).unwrap(), damaged);
         assert_eq!(left(&server, "ada"), 5);
         put(&server, "ada", 200).unwrap();
-        let server = desk.restart(server);
+        let server = fixture.restart(server);
         assert_eq!(left(&server, "ada"), 200);
     }
 }
 
 #[test]
 fn a_file_of_another_version_is_left_alone() {
-    let desk = Desk::new();
-    drop(desk.start());
+    let fixture = OverridesFixture::new();
+    drop(fixture.start());
     let text = "{\"version\": 3, \"something\": \"else\"}";
-    fs::write(desk.state("overrides.json"), text).unwrap();
-    let refused = Server::start(&desk.settings, desk.time.clone()).err().unwrap().to_string();
+    fs::write(fixture.state("overrides.json"), text).unwrap();
+    let refused = Server::start(&fixture.settings, fixture.time.clone()).err().unwrap().to_string();
     assert!(refused.contains("is of version 3"), "{refused}");
-    assert_eq!(fs::read_to_string(desk.state("overrides.json")).unwrap(), text);
+    assert_eq!(fs::read_to_string(fixture.state("overrides.json")).unwrap(), text);
 }
 
 #[test]
 fn where_nothing_can_be_written_nothing_changes() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     put(&server, "ada", 100).unwrap();
     // A folder in the place of a file cannot be written to, not even by root.
     for file in ["overrides.json.new", "audit.jsonl", "overrides.json"] {
-        let path = desk.state(file);
+        let path = fixture.state(file);
         let kept = fs::read(&path).ok();
         let _ = fs::remove_file(&path);
         fs::create_dir_all(path.join("in the way")).unwrap();
@@ -145,7 +145,7 @@ fn where_nothing_can_be_written_nothing_changes() {
         }
         assert_eq!(audit(&server).len(), 1, "{file}: what was not done is not told");
     }
-    let server = desk.restart(server);
+    let server = fixture.restart(server);
     assert_eq!((left(&server, "ada"), left(&server, "bob")), (100, 5));
     put(&server, "ada", 300).unwrap();
     assert_eq!(audit(&server).len(), 2);
@@ -153,8 +153,8 @@ fn where_nothing_can_be_written_nothing_changes() {
 
 #[test]
 fn without_a_state_directory_overrides_live_as_long_as_the_server() {
-    let desk = Desk::forgetful();
-    let server = desk.start();
+    let fixture = OverridesFixture::forgetful();
+    let server = fixture.start();
     assert!(!put(&server, "ada", 100).unwrap().durable);
     assert_eq!(left(&server, "ada"), 100);
     for burst in 101..=(101 + AUDIT_KEPT as u64) {
@@ -164,7 +164,7 @@ fn without_a_state_directory_overrides_live_as_long_as_the_server() {
     assert_eq!(records.len(), AUDIT_KEPT);
     let newest = format!("{} per 1h", 101 + AUDIT_KEPT);
     assert_eq!(records.last().unwrap().after.as_deref(), Some(&*newest));
-    let server = desk.restart(server);
+    let server = fixture.restart(server);
     assert_eq!(left(&server, "ada"), 5);
     assert!(audit(&server).is_empty());
 }

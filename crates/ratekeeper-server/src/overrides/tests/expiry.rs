@@ -4,7 +4,7 @@ use std::fs;
 
 use ratekeeper::{Moment, Nanos};
 
-use super::{Desk, WHO, audit, hourly, left, put, spend};
+use super::{OverridesFixture, WHO, audit, hourly, left, put, spend};
 use crate::overrides::{Action, NewOverride};
 use crate::server::Server;
 
@@ -19,15 +19,15 @@ fn until(server: &Server, id: &str, length: Nanos) -> Moment {
 
 #[test]
 fn an_override_ends_when_it_was_said_and_not_before() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     assert_eq!(server.expire_overrides(server.time().now()), None);
     let (ada, bob) = (until(&server, "ada", MINUTE), until(&server, "bob", Nanos::from_secs(90)));
     put(&server, "lin", 100).unwrap();
     assert!(spend(&server, "ada", 3));
     assert_eq!(server.expire_overrides(ada.before(Nanos::new(1))), Some(ada));
     assert_eq!(left(&server, "ada"), 97);
-    desk.set(MINUTE);
+    fixture.set(MINUTE);
     assert_eq!(server.expire_overrides(ada), Some(bob));
     // Three are owed, and in a minute under the override one and two thirds came back.
     assert_eq!(left(&server, "ada"), 3);
@@ -43,26 +43,26 @@ fn an_override_ends_when_it_was_said_and_not_before() {
 
 #[test]
 fn one_that_ended_while_the_server_was_down_never_applies() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     until(&server, "ada", MINUTE);
-    desk.set(MINUTE);
-    let server = desk.restart(server);
+    fixture.set(MINUTE);
+    let server = fixture.restart(server);
     assert_eq!(left(&server, "ada"), 5);
     let actions: Vec<_> = audit(&server).iter().map(|record| record.action).collect();
     assert_eq!(actions, [Action::Put, Action::Expire]);
-    let server = desk.restart(server);
+    let server = fixture.restart(server);
     assert_eq!(audit(&server).len(), 2, "it ends once");
 }
 
 #[test]
 fn one_that_has_ended_is_out_of_force_also_where_that_cannot_be_kept() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     until(&server, "ada", MINUTE);
-    desk.set(MINUTE);
+    fixture.set(MINUTE);
     let now = server.time().now();
-    let in_the_way = desk.state("overrides.json.new");
+    let in_the_way = fixture.state("overrides.json.new");
     fs::create_dir(&in_the_way).unwrap();
     let retry = Some(now.after(Nanos::from_secs(1)));
     assert_eq!(server.expire_overrides(now), retry);
@@ -78,11 +78,11 @@ fn one_that_has_ended_is_out_of_force_also_where_that_cannot_be_kept() {
 
 #[test]
 fn putting_it_again_moves_the_end() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     let first = until(&server, "ada", MINUTE);
     let second = until(&server, "ada", Nanos::from_secs(120));
-    desk.set(MINUTE);
+    fixture.set(MINUTE);
     assert_eq!(server.expire_overrides(first), Some(second));
     put(&server, "ada", 100).unwrap();
     assert_eq!(server.expire_overrides(second), None);
@@ -91,14 +91,14 @@ fn putting_it_again_moves_the_end() {
 
 #[test]
 fn the_wall_clock_says_when_an_override_ends_and_buckets_do_not_follow_it() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     until(&server, "ada", MINUTE);
     assert!(spend(&server, "ada", 3));
     assert_eq!(left(&server, "ada"), 97);
     // The server was started an hour wrong, and now its clock is put right.
     let hour = Nanos::from_secs(3600);
-    desk.set_wall_ahead(hour);
+    fixture.set_wall_ahead(hour);
     let wall = server.time().wall();
     assert_eq!(server.expire_overrides(wall), None);
     assert_eq!(left(&server, "ada"), 2, "three of five are owed, and no time has passed");

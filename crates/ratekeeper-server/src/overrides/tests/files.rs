@@ -1,6 +1,6 @@
 //! Overrides from run time, and files that change under them.
 
-use super::{Desk, LIMITS, WHO, audit, hourly, left, put, remove, spend};
+use super::{LIMITS, OverridesFixture, WHO, audit, hourly, left, put, remove, spend};
 use crate::overrides::{ListedOverride, Source};
 use crate::server::Server;
 
@@ -10,18 +10,18 @@ fn listed(server: &Server) -> Vec<ListedOverride> {
 
 #[test]
 fn a_reload_of_files_keeps_what_was_made_at_run_time() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     put(&server, "ada", 100).unwrap();
     assert!(spend(&server, "ada", 10));
-    desk.write("limits.yaml", &LIMITS.replace("burst: 5, count: 5", "burst: 7, count: 7"));
-    desk.write("overrides.yaml", "Orders:ada: {burst: 8, count: 8, period: 1h}\n");
+    fixture.write("limits.yaml", &LIMITS.replace("burst: 5, count: 5", "burst: 7, count: 7"));
+    fixture.write("overrides.yaml", "Orders:ada: {burst: 8, count: 8, period: 1h}\n");
     server.reload().unwrap();
     assert_eq!((left(&server, "ada"), left(&server, "bob"), left(&server, "eve")), (90, 7, 7));
     remove(&server, "ada").unwrap();
     assert_eq!(left(&server, "ada"), 0, "ten are owed, and now the file's eight apply");
     // A file that is refused changes nothing, and what comes after it builds on the last good one.
-    desk.write("limits.yaml", "nonsense");
+    fixture.write("limits.yaml", "nonsense");
     assert!(server.reload().is_err());
     put(&server, "bob", 50).unwrap();
     assert_eq!((left(&server, "bob"), left(&server, "lin")), (50, 7));
@@ -29,30 +29,31 @@ fn a_reload_of_files_keeps_what_was_made_at_run_time() {
 
 #[test]
 fn one_that_does_not_fit_sleeps_until_it_fits_again() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     put(&server, "ada", 100).unwrap();
     put(&server, "192.0.2.1", 100).unwrap();
-    desk.write("overrides.yaml", "Visits:192.0.2.1: {burst: 8, count: 8, period: 1h}\n");
+    fixture.write("overrides.yaml", "Visits:192.0.2.1: {burst: 8, count: 8, period: 1h}\n");
     let reasons = || {
         let made = listed(&server).into_iter().filter(|it| it.source == Source::RunTime);
         made.map(|it| (it.id, it.reason)).collect::<Vec<_>>()
     };
     // Only addresses are ids now.
-    desk.write("limits.yaml", &LIMITS.replace("period: 1h}\nV", "period: 1h, id: ipAddress}\nV"));
+    fixture
+        .write("limits.yaml", &LIMITS.replace("period: 1h}\nV", "period: 1h, id: ipAddress}\nV"));
     server.reload().unwrap();
     let [(_, None), (ada, Some(reason))] = &reasons()[..] else { panic!("{:?}", reasons()) };
     assert_eq!(ada, "ada");
     assert!(reason.contains("is not an id of `Orders`: the id is not an IP address"), "{reason}");
     // The limit is gone.
-    desk.write("limits.yaml", "Visits: {burst: 5, count: 5, period: 1h, id: ipAddress}");
+    fixture.write("limits.yaml", "Visits: {burst: 5, count: 5, period: 1h, id: ipAddress}");
     server.reload().unwrap();
     assert!(reasons().iter().all(|(_, reason)| reason.is_some()), "{:?}", reasons());
     assert_eq!(server.override_of("Orders", "ada"), None);
-    let server = desk.restart(server);
+    let server = fixture.restart(server);
     assert_eq!(listed(&server).iter().filter(|it| !it.in_force).count(), 2);
     // It is back.
-    desk.write("limits.yaml", LIMITS);
+    fixture.write("limits.yaml", LIMITS);
     server.reload().unwrap();
     assert!(listed(&server).iter().all(|it| it.in_force));
     assert_eq!(left(&server, "ada"), 100);
@@ -61,28 +62,28 @@ fn one_that_does_not_fit_sleeps_until_it_fits_again() {
 
 #[test]
 fn one_that_sleeps_can_be_removed_and_replaced() {
-    let desk = Desk::new();
-    let server = desk.start();
-    desk.write("overrides.yaml", "Visits:192.0.2.1: {burst: 8, count: 8, period: 1h}\n");
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
+    fixture.write("overrides.yaml", "Visits:192.0.2.1: {burst: 8, count: 8, period: 1h}\n");
     put(&server, "ada", 100).unwrap();
-    desk.write("limits.yaml", "Visits: {burst: 5, count: 5, period: 1h, id: ipAddress}");
+    fixture.write("limits.yaml", "Visits: {burst: 5, count: 5, period: 1h, id: ipAddress}");
     server.reload().unwrap();
     let removed = remove(&server, "ada").unwrap();
     assert_eq!((removed.before, removed.after, removed.lowers), (None, None, false));
-    desk.write("limits.yaml", LIMITS);
+    fixture.write("limits.yaml", LIMITS);
     server.reload().unwrap();
     assert_eq!(left(&server, "ada"), 5);
 }
 
 #[test]
 fn pages_hold_every_override_once_and_in_order() {
-    let desk = Desk::new();
+    let fixture = OverridesFixture::new();
     let lines = (0..40).flat_map(|number| {
         let terms = "{burst: 9, count: 9, period: 1h}\n";
         [format!("Orders:file-{number}: {terms}"), format!("Visits:10.0.0.{number}: {terms}")]
     });
-    desk.write("overrides.yaml", &lines.collect::<String>());
-    let server = desk.start();
+    fixture.write("overrides.yaml", &lines.collect::<String>());
+    let server = fixture.start();
     let made = (0..40).map(|number| hourly("Orders", &format!("file-{}", number * 2), 50));
     let more = (0..40).map(|number| hourly("Visits", &format!("10.0.1.{number}"), 50));
     server.put_overrides(made.chain(more).collect(), WHO, false).unwrap();

@@ -4,7 +4,7 @@ use ratekeeper::limits::Origin;
 use ratekeeper::{Moment, Nanos};
 use serde_json::{Value, json};
 
-use super::{Desk, START, WHO, audit, hourly, left, put, remove, spend};
+use super::{OverridesFixture, START, WHO, audit, hourly, left, put, remove, spend};
 use crate::overrides::{
     Action, BY_BYTES_MAX, Changed, NewOverride, OverrideError, WHY_BYTES_MAX, Who,
 };
@@ -12,8 +12,8 @@ use crate::server::Server;
 
 #[test]
 fn what_was_spent_stays_spent_when_an_override_comes_and_goes() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     assert!(spend(&server, "ada", 4));
     put(&server, "ada", 100).unwrap();
     assert_eq!(left(&server, "ada"), 96);
@@ -27,8 +27,8 @@ fn what_was_spent_stays_spent_when_an_override_comes_and_goes() {
 
 #[test]
 fn a_change_tells_what_it_does_in_the_shape_that_is_promised() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     let mut new = hourly("Visits", "2001:0DB8::1", 10);
     new.until = Some(Moment::from_nanos((START + 60) * 1_000_000_000));
     let changed = server.put_override(new, WHO, false).unwrap();
@@ -62,8 +62,8 @@ fn a_change_tells_what_it_does_in_the_shape_that_is_promised() {
 
 #[test]
 fn every_change_has_a_record() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     put(&server, "ada", 10).unwrap();
     let who = Who { by: "lin", from: Some("192.0.2.7".parse().unwrap()) };
     server.put_overrides(vec![hourly("Orders", "bob", 20)], who, false).unwrap();
@@ -88,12 +88,12 @@ fn every_change_has_a_record() {
 
 #[test]
 fn a_dry_run_tells_the_same_and_changes_nothing() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     let dry = server.put_override(hourly("Orders", "ada", 10), WHO, true).unwrap();
     assert!(dry.dry_run);
     assert_eq!(left(&server, "ada"), 5);
-    assert!(audit(&server).is_empty() && !desk.state("overrides.json").exists());
+    assert!(audit(&server).is_empty() && !fixture.state("overrides.json").exists());
     let wet = put(&server, "ada", 10).unwrap();
     assert_eq!(wet.change, dry.change);
     let dry = server.remove_override("Orders", "ada", "why", WHO, true).unwrap();
@@ -103,8 +103,8 @@ fn a_dry_run_tells_the_same_and_changes_nothing() {
 
 #[test]
 fn lowering_has_to_be_meant() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     for is_dry_run in [false, true] {
         let refused = server.put_override(hourly("Orders", "ada", 4), WHO, is_dry_run).unwrap_err();
         assert_eq!(
@@ -141,8 +141,8 @@ fn refused(
 
 #[test]
 fn what_cannot_be_is_refused_by_field() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     for (field, words, spoil) in [
         ("why", "has no reason", (|new| new.why = " \n".into()) as fn(&mut NewOverride)),
         ("why", "1025 bytes", |new| new.why = "x".repeat(WHY_BYTES_MAX + 1)),
@@ -170,8 +170,8 @@ fn what_cannot_be_is_refused_by_field() {
 
 #[test]
 fn only_what_was_made_at_run_time_is_removed() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     match remove(&server, "eve").unwrap_err() {
         OverrideError::OnlyInFile { origin, .. } => assert_eq!(origin.line(), 1, "{origin}"),
         error => panic!("{error}"),
@@ -191,11 +191,11 @@ fn only_what_was_made_at_run_time_is_removed() {
 
 #[test]
 fn an_explanation_says_who_and_why() {
-    let desk = Desk::new();
-    let server = desk.start();
+    let fixture = OverridesFixture::new();
+    let server = fixture.start();
     put(&server, "ada", 10).unwrap();
     let explained =
-        server.house().stores.limiter.explain("Orders", "ada", 1, server.time().now()).unwrap();
+        server.engine().stores.limiter.explain("Orders", "ada", 1, server.time().now()).unwrap();
     assert_eq!(explained.origin, Some(Origin::named("at run time by ops")));
     assert_eq!(explained.comment.as_deref(), Some("they asked"));
     assert_eq!(&*server.override_of("Orders", "ada").unwrap().by, "ops");

@@ -15,7 +15,7 @@ use crate::support::{Folder, PATIENCE, StandingTime, settings, start};
 /// When it is as long as nobody moves the time.
 pub(super) const NOW: u64 = 1_700_000_000;
 
-/// A server in standing time.
+/// A server in a time that stands still.
 pub(super) struct Asked {
     pub(super) server: Server,
     pub(super) time: Arc<StandingTime>,

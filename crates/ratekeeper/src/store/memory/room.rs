@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::super::region::{Newcomer, Place, Room};
 use super::super::shares::Holding;
 use super::super::sync::Guard;
+use super::super::table::{Newcomer, Place, Room};
 use super::super::{Fingerprint, Question};
 use super::{Inside, MemoryStore};
 use crate::Moment;
@@ -61,18 +61,18 @@ impl<A: Algorithm> MemoryStore<A> {
     ) -> bool {
         let key = bucket.get();
         let mut inside = self.shard_of(bucket).0.lock();
-        let place = inside.region.find(key);
+        let place = inside.table.find(key);
         let Some(cell) = cell else {
             inside.apply(key, place, Change::Remove, now);
             return true;
         };
         if place == Place::Absent {
-            let Inside { region, book, .. } = &mut *inside;
+            let Inside { table, book, .. } = &mut *inside;
             let owner = A::owner(book, &cell);
             let newcomer = Newcomer { owner, key, on_full: on_full(book, owner) };
-            let Ok(room) = region.find_room(book, newcomer, &[], now) else { return false };
-            region.make_room(book, owner, room, now);
-            self.hints.tell(self.shard(bucket.upper()), region);
+            let Ok(room) = table.find_room(book, newcomer, &[], now) else { return false };
+            table.make_room(book, owner, room, now);
+            self.hints.tell(self.shard(bucket.upper()), table);
         }
         inside.apply(key, place, Change::Put(cell), now);
         drop(inside);
@@ -113,8 +113,8 @@ pub(super) fn make_room_for_all<'q, A: Algorithm>(
         }
     }
     for (at, owner, room) in rooms.into_iter().filter(|_| !is_denied) {
-        let Inside { region, book, .. } = &mut *locked[at];
-        region.make_room(book, owner, room, now);
+        let Inside { table, book, .. } = &mut *locked[at];
+        table.make_room(book, owner, room, now);
     }
     is_denied
 }
@@ -133,23 +133,23 @@ impl<A: Algorithm> Inside<A> {
         others: impl FnOnce() -> R,
         now: Moment,
     ) -> Option<Result<Room, A::Outcome>> {
-        let Self { book, region, .. } = self;
+        let Self { book, table, .. } = self;
         let is_kept = matches!(change, Change::Put(_)) || A::is_dry_run(&question.ask, outcome);
         let key = question.bucket.get();
-        if !is_kept || region.find(key) != Place::Absent {
+        if !is_kept || table.find(key) != Place::Absent {
             return None;
         }
         let owner = A::asker(book, &question.ask);
         let newcomer = Newcomer { owner, key, on_full: A::share(book, owner).on_full() };
         let rooms: SmallVec<[Room; 4]> = others().collect();
-        let room = region.find_room(book, newcomer, &rooms, now);
+        let room = table.find_room(book, newcomer, &rooms, now);
         Some(room.map_err(|room_at| A::turn_away(book, &question.ask, room_at.since(now))))
     }
 
     /// Counts an ask that was denied because there is no room; one that would only have been is not.
     pub(super) fn count_turned_away(&mut self, question: &Question<A>, change: &Change<A::Cell>) {
         if matches!(change, Change::Put(_)) {
-            self.region.count_turned_away(A::asker(&self.book, &question.ask));
+            self.table.count_turned_away(A::asker(&self.book, &question.ask));
         }
     }
 
@@ -163,8 +163,8 @@ impl<A: Algorithm> Inside<A> {
     ) {
         if let Change::Put(cell) = change {
             let owner = A::asker(&self.book, &question.ask);
-            self.region.make_room(&self.book, owner, room, now);
-            self.region.insert(&self.book, question.bucket.get(), cell, now);
+            self.table.make_room(&self.book, owner, room, now);
+            self.table.insert(&self.book, question.bucket.get(), cell, now);
         }
     }
 }

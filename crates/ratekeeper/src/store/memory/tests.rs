@@ -9,7 +9,7 @@ use super::*;
 use crate::Nanos;
 use crate::algorithm::book::{Action, Ask, Book, Gcra, RuleId};
 use crate::algorithm::gcra::{Outcome, Rule, Verdict};
-use crate::store::region::home_of;
+use crate::store::table::home_of;
 use crate::store::{Fingerprint, Secret};
 
 fn make(book: Book) -> MemoryStore<Gcra> {
@@ -44,12 +44,12 @@ fn memory_is_asked_for_where_keys_are() {
     let (store, rule) = store(10, 1_000);
     let assert_told = |what: &str| {
         for (number, shard) in store.shards.iter().enumerate() {
-            let region = &shard.0.lock().region;
+            let table = &shard.0.lock().table;
             let hint = store.hints.capacities[number].load(Ordering::Relaxed);
-            assert_eq!(hint as usize, region.capacity(), "{what}");
-            for key in region.cells().map(|(key, _)| key) {
+            assert_eq!(hint as usize, table.capacity(), "{what}");
+            for key in table.cells().map(|(key, _)| key) {
                 let upper = Fingerprint::from_bits(key).unwrap().upper();
-                let home = home_of(upper, region.capacity());
+                let home = home_of(upper, table.capacity());
                 let address = store.hints.first.of_shard(number).first_word(home);
                 assert_eq!(store.hints.address(number, upper), address, "{what}");
             }

@@ -13,8 +13,8 @@ impl<A: Algorithm> MemoryStore<A> {
         mut change: impl FnMut(A::Cell, &dyn Fn() -> bool) -> Option<A::Cell>,
     ) {
         for shard in &self.shards {
-            let Inside { region, book, .. } = &mut *shard.0.lock();
-            region.rewrite(book, now, &mut change);
+            let Inside { table, book, .. } = &mut *shard.0.lock();
+            table.rewrite(book, now, &mut change);
         }
     }
 
@@ -26,8 +26,8 @@ impl<A: Algorithm> MemoryStore<A> {
         mut goes: impl FnMut(A::Cell, &dyn Fn() -> bool) -> bool,
     ) {
         for shard in &self.shards {
-            let Inside { region, book, .. } = &mut *shard.0.lock();
-            region.remove_where(book, now, &mut goes);
+            let Inside { table, book, .. } = &mut *shard.0.lock();
+            table.remove_where(book, now, &mut goes);
         }
     }
 }

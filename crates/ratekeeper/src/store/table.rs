@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub(super) use room::Room;
 pub(super) use search::Newcomer;
 
+use super::shard_memory::{NO_KEY, ShardMemory, Slot};
 use super::shares::Shares;
-use super::strip::{NO_KEY, Slot, Strip};
 use crate::Moment;
 use crate::algorithm::{Algorithm, Owner};
 
@@ -27,7 +27,7 @@ const CAPACITY_MIN: usize = 64;
 /// Slots behind the last home, for keys that were pushed past it. Being pushed this far takes a
 /// coincidence that no hash of real keys will produce.
 const TAIL_SLOTS: usize = 128;
-/// The smallest region there is, in slots.
+/// The smallest table there is, in slots.
 pub(super) const SLOTS_MIN: usize = 4 * TAIL_SLOTS;
 /// Of so many parts of the capacity a table takes one more when it grows.
 const GROWTH: usize = 16;
@@ -35,8 +35,8 @@ const GROWTH: usize = 16;
 const NEAR_SLOTS: usize = 4;
 /// What every search needs comes first.
 #[repr(C)]
-pub(super) struct Region<A: Algorithm> {
-    strip: Strip<A>,
+pub(super) struct ShardTable<A: Algorithm> {
+    strip: ShardMemory<A>,
     /// How many homes there are now.
     capacity: usize,
     capacity_max: usize,
@@ -67,13 +67,13 @@ pub(super) enum Place {
     Absent,
 }
 
-impl<A: Algorithm> Region<A> {
+impl<A: Algorithm> ShardTable<A> {
     /// How long the beginning is that every search needs.
     #[cfg(not(feature = "shuttle"))]
     pub(super) const HOT_BYTES: usize = std::mem::offset_of!(Self, capacity_max);
 
     /// An empty table in a strip of `slots` slots, at least [`SLOTS_MIN`].
-    pub(super) fn new(strip: Strip<A>, slots: usize, shares: Arc<Shares>) -> Self {
+    pub(super) fn new(strip: ShardMemory<A>, slots: usize, shares: Arc<Shares>) -> Self {
         Self {
             strip,
             capacity: CAPACITY_MIN,

@@ -10,9 +10,9 @@ use ratekeeper::store::saved::SavedClocks;
 use ratekeeper::{Mistake, Moment};
 use ratekeeper_redis::{BucketValue, Entry, Put, Value};
 
-use super::MoveError;
-use crate::house::{Shares, Stores};
-use crate::overrides::Standing;
+use super::TransferError;
+use crate::engine::{Shares, Stores};
+use crate::overrides::ActiveOverrides;
 use crate::state::StateDir;
 
 /// How much more memory than a file has bytes its buckets can take.
@@ -39,19 +39,23 @@ pub struct SavedState {
 impl SavedState {
     /// What is saved in `folder`, with `limits` in force when the wall clock says `wall`, and the overrides that were made
     /// at run time. Refuses a folder that a server uses, or in which nothing is saved.
-    pub fn open(folder: &Path, limits: Limits, wall: Moment) -> Result<Self, MoveError> {
+    pub fn open(folder: &Path, limits: Limits, wall: Moment) -> Result<Self, TransferError> {
         if StateDir::bytes(folder).is_none() {
             // A server that uses it has perhaps not saved yet.
             if StateDir::was_used(folder) {
                 StateDir::open(folder)?;
             }
-            return Err(MoveError::Nothing { folder: folder.to_owned() });
+            return Err(TransferError::Nothing { folder: folder.to_owned() });
         }
         Self::open_or_create(folder, limits, wall)
     }
 
     /// The same, and nothing was spent if nothing is saved. The folder is made if it is not there.
-    pub fn open_or_create(folder: &Path, limits: Limits, wall: Moment) -> Result<Self, MoveError> {
+    pub fn open_or_create(
+        folder: &Path,
+        limits: Limits,
+        wall: Moment,
+    ) -> Result<Self, TransferError> {
         let folder = StateDir::open(folder)?;
         let saved = StateDir::bytes(folder.folder()).unwrap_or_default();
         let saved = usize::try_from(saved).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_SAVED);
@@ -59,12 +63,12 @@ impl SavedState {
         let limits_bytes = saved.saturating_add(ROOM_BYTES);
         let (averages, quotas, inline_rules) = (spare, spare, spare);
         let shares = Shares { limits: limits_bytes, averages, quotas, inline_rules };
-        let standing = Standing::open(limits, Some(folder.folder()), wall)?;
+        let active_overrides = ActiveOverrides::open(limits, Some(folder.folder()), wall)?;
         let at = folder.clocks().map_or(wall, |saved| saved.resume(wall));
-        let limits = Arc::clone(&standing.load().limits);
+        let limits = Arc::clone(&active_overrides.load().limits);
         let stores = match folder.load(&limits, shares, at)? {
             Some(stores) => stores,
-            None => Stores::new((*limits).clone(), shares).map_err(MoveError::Memory)?,
+            None => Stores::new((*limits).clone(), shares).map_err(TransferError::Memory)?,
         };
         let state = Self { names: names(&limits), folder, stores, limits, wall, at };
         state.has_room()?;
@@ -81,7 +85,7 @@ impl SavedState {
     }
 
     /// What an id owes of a limit, if it owes something.
-    pub fn find(&self, limit: &str, id: &str) -> Result<Option<Entry>, MoveError> {
+    pub fn find(&self, limit: &str, id: &str) -> Result<Option<Entry>, TransferError> {
         let limiter = &self.stores.limiter;
         let owed = match limiter.owed(limit, id, self.at) {
             Ok(owed) => owed,
@@ -96,7 +100,7 @@ impl SavedState {
                 Ok(Some(Entry { name: bucket.into_bytes(), value: Value::Bucket(value) }))
             }
             Ok(None) => Ok(None),
-            Err(source) => Err(MoveError::TooSlow { bucket, source }),
+            Err(source) => Err(TransferError::TooSlow { bucket, source }),
         }
     }
 
@@ -108,7 +112,7 @@ impl SavedState {
 
     /// Has a bucket owe what an entry says, unless it owes as much. None for an entry that is not of
     /// a limit of the files.
-    pub fn put(&self, entry: &Entry) -> Result<Option<Put>, MoveError> {
+    pub fn put(&self, entry: &Entry) -> Result<Option<Put>, TransferError> {
         let Value::Bucket(value) = &entry.value else { return Ok(None) };
         let Some((limit, id)) = self.limit_of(&entry.name) else { return Ok(None) };
         let limiter = &self.stores.limiter;
@@ -130,11 +134,11 @@ impl SavedState {
         }
         // Where there is no memory for a bucket, it stays full.
         let is_full = limiter.owed(limit, id, at)?.is_nothing();
-        if is_full { Err(MoveError::Full) } else { Ok(Some(Put::Written)) }
+        if is_full { Err(TransferError::Full) } else { Ok(Some(Put::Written)) }
     }
 
     /// Replaces what is saved.
-    pub fn save(&self) -> Result<(), MoveError> {
+    pub fn save(&self) -> Result<(), TransferError> {
         self.has_room()?;
         Ok(self.folder.save(&self.stores, SavedClocks { buckets: self.at, wall: self.wall })?)
     }
@@ -149,9 +153,9 @@ impl SavedState {
         })
     }
 
-    fn has_room(&self) -> Result<(), MoveError> {
+    fn has_room(&self) -> Result<(), TransferError> {
         let is_whole = self.stores.held().iter().all(|(_, held)| held.tally.evicted == 0);
-        if is_whole { Ok(()) } else { Err(MoveError::Full) }
+        if is_whole { Ok(()) } else { Err(TransferError::Full) }
     }
 }
 

@@ -114,7 +114,7 @@ pub(crate) enum List {
 }
 
 /// Counts what doors decide.
-pub(crate) struct Observatory {
+pub(crate) struct DecisionObserver {
     stripes: Box<[Stripe]>,
     names: Mutex<Names>,
 }
@@ -124,7 +124,7 @@ pub(crate) struct Observatory {
 #[repr(align(128))]
 struct Stripe(Mutex<Tally>);
 
-impl Observatory {
+impl DecisionObserver {
     /// One for so many workers, which has seen nothing.
     pub(crate) fn new(workers: usize) -> Self {
         let stripes = workers.clamp(1, STRIPES_MAX);
@@ -133,7 +133,7 @@ impl Observatory {
 
     /// Whoever is to be told what this door decides.
     pub(crate) fn witness(self: &Arc<Self>, door: Door) -> Arc<dyn Witness> {
-        Arc::new(DoorWitness { observatory: Arc::clone(self), door })
+        Arc::new(DoorWitness { observer: Arc::clone(self), door })
     }
 
     /// Tells the names that are in force. They keep their order, and those that are gone their
@@ -231,14 +231,14 @@ impl Observatory {
 
 /// Counts for one door.
 struct DoorWitness {
-    observatory: Arc<Observatory>,
+    observer: Arc<DecisionObserver>,
     door: Door,
 }
 
 impl Witness for DoorWitness {
     fn decided(&self, decided: &Decided<'_>) {
-        let mut tally = self.observatory.stripe().lock();
-        tally.count(self.door, decided, &self.observatory.names);
+        let mut tally = self.observer.stripe().lock();
+        tally.count(self.door, decided, &self.observer.names);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratekeeper_redis::{Link, Page};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Entry, MoveError, Put};
+use super::{Entry, Put, TransferError};
 use crate::reading::Place;
 use crate::settings::StoreSettings;
 use crate::store_files::read_tls;
@@ -24,11 +24,11 @@ pub struct SharedState {
 
 impl SharedState {
     /// The store that the settings name. Nothing is connected yet.
-    pub fn open(settings: &StoreSettings) -> Result<Option<Self>, MoveError> {
+    pub fn open(settings: &StoreSettings) -> Result<Option<Self>, TransferError> {
         let Some(address) = &settings.address else { return Ok(None) };
         let tls = read_tls(settings, &Place::default())?;
         let runtime =
-            Builder::new_current_thread().enable_all().build().map_err(MoveError::Runtime)?;
+            Builder::new_current_thread().enable_all().build().map_err(TransferError::Runtime)?;
         let entered = runtime.enter();
         let link = Link::open(address, &tls)?;
         drop(entered);
@@ -37,11 +37,11 @@ impl SharedState {
 
     /// Hands on everything that is kept, page by page; a key may come twice. Ends early if `take`
     /// says that it has enough.
-    pub fn read<E: From<MoveError>>(
+    pub fn read<E: From<TransferError>>(
         &self,
         mut take: impl FnMut(Page) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let failed = |failure| E::from(MoveError::Store(failure));
+        let failed = |failure| E::from(TransferError::Store(failure));
         let mut scan = self.runtime.block_on(self.link.scan(WITHIN)).map_err(failed)?;
         while let Some(page) = self.runtime.block_on(scan.next(WITHIN)).map_err(failed)? {
             if !take(page)? {
@@ -53,7 +53,7 @@ impl SharedState {
 
     /// Writes entries where less is owed, in order, and tells `done` of each. Ends with the first
     /// that fails; all before it are written, and it can be done again.
-    pub fn put(&self, entries: &[Entry], mut done: impl FnMut(Put)) -> Result<(), MoveError> {
+    pub fn put(&self, entries: &[Entry], mut done: impl FnMut(Put)) -> Result<(), TransferError> {
         for batch in entries.chunks(BATCH) {
             for put in self.runtime.block_on(self.link.put(batch, WITHIN)) {
                 done(put?);

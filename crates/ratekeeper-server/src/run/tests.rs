@@ -30,7 +30,7 @@ fn a_stop_and_a_change_of_overrides_do_not_wait_for_a_disk_that_hangs() {
     let (go_on, wait) = sync_channel::<()>(0);
     let hanging_server = Arc::clone(&server);
     let hanging = thread::spawn(move || {
-        hanging_server.office().file_groups.limits.run(move |_| {
+        hanging_server.admin().file_groups.limits.run(move |_| {
             begun.send(()).unwrap();
             let _ = wait.recv();
         })
@@ -78,7 +78,7 @@ fn an_override_ends_without_being_asked_also_while_the_disk_of_another_change_ha
         let until = server.time().wall().after(Nanos::from_secs(1));
         put(&server, Some(until));
         // As whoever makes an override holds it while a disk is written to.
-        let hanging = does_hang.then(|| server.house().standing.record());
+        let hanging = does_hang.then(|| server.engine().active_overrides.record());
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let ended = LocalSet::new().block_on(&runtime, async {
             let (stop, _) = watch::channel(());

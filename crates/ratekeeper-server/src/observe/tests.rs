@@ -6,7 +6,7 @@ use ratekeeper::limits::{Limits, Source};
 use ratekeeper::{Limiter, Mode, Moment, Request};
 use ratekeeper_testkit::allocations::{Counting, assert_counted, during};
 
-use super::{Door, List, Observatory, Rulings, SEEN_LIMITS_MAX, STRIPES_MAX};
+use super::{DecisionObserver, Door, List, Rulings, SEEN_LIMITS_MAX, STRIPES_MAX};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -21,11 +21,11 @@ fn limiter(text: &str) -> Limiter {
     Limiter::new(Limits::parse(&Source { name: "limits.yaml", text }, None).unwrap()).unwrap()
 }
 
-/// An observatory, and a limiter that tells it as this door would.
-fn watched(text: &str, door: Door) -> (Arc<Observatory>, Limiter) {
-    let observatory = Arc::new(Observatory::new(2));
-    let limiter = limiter(text).witnessed(observatory.witness(door));
-    (observatory, limiter)
+/// An observer, and a limiter that tells it as this door would.
+fn watched(text: &str, door: Door) -> (Arc<DecisionObserver>, Limiter) {
+    let observer = Arc::new(DecisionObserver::new(2));
+    let limiter = limiter(text).witnessed(observer.witness(door));
+    (observer, limiter)
 }
 
 fn spend(limiter: &Limiter, limit: &str, id: &str) {
@@ -36,20 +36,20 @@ fn rulings(allowed: u64, denied: u64, shadow: u64) -> Rulings {
     Rulings { allowed, denied, shadow }
 }
 
-fn counted(observatory: &Observatory, limit: &str, door: Door) -> Rulings {
-    let by_limit = observatory.by_limit();
+fn counted(observer: &DecisionObserver, limit: &str, door: Door) -> Rulings {
+    let by_limit = observer.by_limit();
     let found = by_limit.limits.iter().find(|(name, _)| **name == *limit).unwrap();
     found.1.0[door as usize]
 }
 
-fn ids(observatory: &Observatory, limit: &str, list: List) -> Vec<(String, u64)> {
-    let listed = observatory.listed(limit, list, usize::MAX).unwrap();
+fn ids(observer: &DecisionObserver, limit: &str, list: List) -> Vec<(String, u64)> {
+    let listed = observer.listed(limit, list, usize::MAX).unwrap();
     listed.into_iter().map(|it| (it.id, it.count)).collect()
 }
 
 #[test]
 fn spends_and_checks_count_and_refunds_and_resets_do_not() {
-    let (observatory, limiter) = watched(LIMITS, Door::Udp);
+    let (observer, limiter) = watched(LIMITS, Door::Udp);
     for _ in 0..3 {
         spend(&limiter, "PerUser", "ada");
     }
@@ -58,46 +58,46 @@ fn spends_and_checks_count_and_refunds_and_resets_do_not() {
     let _ = limiter.reset("PerUser", "ada", Moment::EPOCH).unwrap();
     limiter.spend("PerUser", "ada", 9, Moment::EPOCH).unwrap_err();
     limiter.spend("Nobody", "ada", 1, Moment::EPOCH).unwrap_err();
-    assert_eq!(counted(&observatory, "PerUser", Door::Udp), rulings(2, 2, 0));
-    assert_eq!(ids(&observatory, "PerUser", List::Busiest), [("ada".into(), 4)]);
-    assert_eq!(ids(&observatory, "PerUser", List::MostDenied), [("ada".into(), 2)]);
-    assert_eq!(observatory.listed("Nobody", List::Busiest, 9), None);
+    assert_eq!(counted(&observer, "PerUser", Door::Udp), rulings(2, 2, 0));
+    assert_eq!(ids(&observer, "PerUser", List::Busiest), [("ada".into(), 4)]);
+    assert_eq!(ids(&observer, "PerUser", List::MostDenied), [("ada".into(), 2)]);
+    assert_eq!(observer.listed("Nobody", List::Busiest, 9), None);
 }
 
 #[test]
 fn each_door_counts_for_itself() {
-    let (observatory, udp) = watched(LIMITS, Door::Udp);
-    let http = udp.witnessed(observatory.witness(Door::Http));
+    let (observer, udp) = watched(LIMITS, Door::Udp);
+    let http = udp.witnessed(observer.witness(Door::Http));
     spend(&udp, "PerUser", "ada");
     spend(&http, "PerUser", "ada");
     spend(&http, "PerUser", "ada");
-    assert_eq!(counted(&observatory, "PerUser", Door::Udp), rulings(1, 0, 0));
-    assert_eq!(counted(&observatory, "PerUser", Door::Http), rulings(1, 1, 0));
-    assert_eq!(observatory.by_limit().limits[0].1.all(), rulings(2, 1, 0));
+    assert_eq!(counted(&observer, "PerUser", Door::Udp), rulings(1, 0, 0));
+    assert_eq!(counted(&observer, "PerUser", Door::Http), rulings(1, 1, 0));
+    assert_eq!(observer.by_limit().limits[0].1.all(), rulings(2, 1, 0));
 }
 
 #[test]
 fn who_a_limit_in_shadow_would_deny_is_listed() {
-    let (observatory, limiter) = watched(LIMITS, Door::Bucket);
+    let (observer, limiter) = watched(LIMITS, Door::Bucket);
     for _ in 0..3 {
         spend(&limiter, "Trial", "ada");
     }
     spend(&limiter, "Trial", "bob");
-    assert_eq!(counted(&observatory, "Trial", Door::Bucket), rulings(2, 0, 2));
-    assert_eq!(ids(&observatory, "Trial", List::MostDenied), [("ada".into(), 2)]);
+    assert_eq!(counted(&observer, "Trial", Door::Bucket), rulings(2, 0, 2));
+    assert_eq!(ids(&observer, "Trial", List::MostDenied), [("ada".into(), 2)]);
 }
 
 #[test]
 fn an_id_is_counted_under_its_one_spelling() {
-    let (observatory, limiter) = watched(LIMITS, Door::Udp);
+    let (observer, limiter) = watched(LIMITS, Door::Udp);
     spend(&limiter, "PerAddress", "2001:0DB8::1");
     spend(&limiter, "PerAddress", "2001:db8:0::1");
-    assert_eq!(ids(&observatory, "PerAddress", List::Busiest), [("2001:db8::1".into(), 2)]);
+    assert_eq!(ids(&observer, "PerAddress", List::Busiest), [("2001:db8::1".into(), 2)]);
 }
 
 #[test]
 fn transactions_and_batches_count_each_ask() {
-    let (observatory, limiter) = watched(LIMITS, Door::Http);
+    let (observer, limiter) = watched(LIMITS, Door::Http);
     let asks = [
         Request::new("PerUser", "ada", 1),
         Request::new("PerAddress", "10.0.0.1", 1),
@@ -106,14 +106,14 @@ fn transactions_and_batches_count_each_ask() {
     let _ = limiter.transaction(&asks, Moment::EPOCH).unwrap();
     let mut batch = ratekeeper::limiter::Batch::default();
     let _ = limiter.batch(&mut batch, &asks, Moment::EPOCH);
-    assert_eq!(counted(&observatory, "PerUser", Door::Http), rulings(2, 0, 0));
-    assert_eq!(counted(&observatory, "PerAddress", Door::Http), rulings(1, 1, 0));
-    assert_eq!(counted(&observatory, "Trial", Door::Http).asked(), 2);
+    assert_eq!(counted(&observer, "PerUser", Door::Http), rulings(2, 0, 0));
+    assert_eq!(counted(&observer, "PerAddress", Door::Http), rulings(1, 1, 0));
+    assert_eq!(counted(&observer, "Trial", Door::Http).asked(), 2);
 }
 
 #[test]
 fn a_name_in_the_same_memory_is_another_name() {
-    let (observatory, limiter) = watched(
+    let (observer, limiter) = watched(
         "A: {burst: 9, count: 1, period: 1h}\nB: {burst: 9, count: 1, period: 1h}",
         Door::Udp,
     );
@@ -122,15 +122,15 @@ fn a_name_in_the_same_memory_is_another_name() {
     buffer.clear();
     buffer.push('B');
     spend(&limiter, &buffer, "x");
-    assert_eq!(counted(&observatory, "A", Door::Udp).asked(), 1);
-    assert_eq!(counted(&observatory, "B", Door::Udp).asked(), 1);
+    assert_eq!(counted(&observer, "A", Door::Udp).asked(), 1);
+    assert_eq!(counted(&observer, "B", Door::Udp).asked(), 1);
 }
 
 #[test]
 fn what_many_threads_count_adds_up() {
     const ASKS: u64 = 2_000;
-    let observatory = Arc::new(Observatory::new(usize::MAX));
-    let limiter = limiter(LIMITS).witnessed(observatory.witness(Door::Udp));
+    let observer = Arc::new(DecisionObserver::new(usize::MAX));
+    let limiter = limiter(LIMITS).witnessed(observer.witness(Door::Udp));
     let threads = STRIPES_MAX as u64 + 3;
     thread::scope(|scope| {
         for number in 0..threads {
@@ -143,13 +143,13 @@ fn what_many_threads_count_adds_up() {
             });
         }
     });
-    assert_eq!(counted(&observatory, "PerUser", Door::Udp), rulings(4, threads * ASKS - 4, 0));
+    assert_eq!(counted(&observer, "PerUser", Door::Udp), rulings(4, threads * ASKS - 4, 0));
     let half = threads * ASKS / 2;
     assert_eq!(
-        ids(&observatory, "PerUser", List::Busiest),
+        ids(&observer, "PerUser", List::Busiest),
         [("ada".into(), half), ("bob".into(), half)]
     );
-    let overall = observatory.listed_overall(&observatory.by_limit(), List::Busiest, 3);
+    let overall = observer.listed_overall(&observer.by_limit(), List::Busiest, 3);
     let overall: Vec<_> = overall.iter().map(|(limit, it)| (&**limit, it.count)).collect();
     assert_eq!(overall[..2], [("PerUser", half), ("PerUser", half)]);
     assert_eq!(overall[2].0, "Trial");
@@ -158,7 +158,7 @@ fn what_many_threads_count_adds_up() {
 #[test]
 fn no_decision_allocates_once_warm() {
     assert_counted();
-    let (observatory, limiter) = watched(LIMITS, Door::Http);
+    let (observer, limiter) = watched(LIMITS, Door::Http);
     let ids: Vec<_> = (0..10_000).map(|number| format!("user-{number}")).collect();
     let asks = [Request::new("PerUser", "ada", 1), Request::new("PerAddress", "10.0.0.1", 1)];
     let mut batch = ratekeeper::limiter::Batch::default();
@@ -175,16 +175,16 @@ fn no_decision_allocates_once_warm() {
     round();
     round();
     assert_eq!(during(&mut round), 0);
-    assert_eq!(counted(&observatory, "Trial", Door::Http), rulings(10_000, 0, 30_000));
+    assert_eq!(counted(&observer, "Trial", Door::Http), rulings(10_000, 0, 30_000));
 }
 
 #[test]
 fn names_keep_their_order_and_their_counts() {
-    let (observatory, limiter) = watched(LIMITS, Door::Udp);
-    observatory.expect(["Trial", "PerUser"].into_iter());
+    let (observer, limiter) = watched(LIMITS, Door::Udp);
+    observer.expect(["Trial", "PerUser"].into_iter());
     spend(&limiter, "PerUser", "ada");
-    observatory.expect(["New", "PerUser"].into_iter());
-    let by_limit = observatory.by_limit();
+    observer.expect(["New", "PerUser"].into_iter());
+    let by_limit = observer.by_limit();
     let names = by_limit.limits.iter().map(|(name, counts)| (&**name, counts.all().asked()));
     assert_eq!(names.collect::<Vec<_>>(), [("Trial", 0), ("PerUser", 1), ("New", 0)]);
 }
@@ -195,24 +195,24 @@ fn ids_are_known_of_the_first_limits_only_and_all_are_counted() {
     for number in 0..SEEN_LIMITS_MAX + 10 {
         writeln!(text, "limit-{number}: {{burst: 1, count: 1, period: 1h}}").unwrap();
     }
-    let (observatory, limiter) = watched(&text, Door::Udp);
+    let (observer, limiter) = watched(&text, Door::Udp);
     for number in 0..SEEN_LIMITS_MAX + 10 {
         spend(&limiter, &format!("limit-{number}"), "ada");
     }
-    assert_eq!(ids(&observatory, "limit-255", List::Busiest), [("ada".into(), 1)]);
-    assert_eq!(ids(&observatory, "limit-256", List::Busiest), []);
-    assert!(observatory.by_limit().limits.iter().all(|(_, counts)| counts.all().asked() == 1));
+    assert_eq!(ids(&observer, "limit-255", List::Busiest), [("ada".into(), 1)]);
+    assert_eq!(ids(&observer, "limit-256", List::Busiest), []);
+    assert!(observer.by_limit().limits.iter().all(|(_, counts)| counts.all().asked() == 1));
 }
 
 #[test]
 fn names_beyond_the_bound_are_counted_together() {
-    let (observatory, limiter) = watched(LIMITS, Door::Udp);
+    let (observer, limiter) = watched(LIMITS, Door::Udp);
     let many: Vec<String> = (0..ratekeeper::limits::NAMES_MAX).map(|it| it.to_string()).collect();
-    observatory.expect(many.iter().map(String::as_str));
+    observer.expect(many.iter().map(String::as_str));
     spend(&limiter, "PerUser", "ada");
     spend(&limiter, "Trial", "ada");
-    let by_limit = observatory.by_limit();
+    let by_limit = observer.by_limit();
     assert_eq!(by_limit.others.all(), rulings(2, 0, 0));
     assert_eq!(by_limit.limits.len(), many.len());
-    assert_eq!(observatory.listed("PerUser", List::Busiest, 9), None);
+    assert_eq!(observer.listed("PerUser", List::Busiest, 9), None);
 }

@@ -23,7 +23,7 @@ impl Folder {
     fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("ratekeeper-office-{}-{count}", std::process::id());
+        let name = format!("ratekeeper-admin-{}-{count}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).unwrap();
         Self(folder)
@@ -71,11 +71,11 @@ fn hang(group: &FileGroup) -> SyncSender<()> {
 
 fn is_in_force(server: &Server, line: &str) -> bool {
     let token = line.split_whitespace().last().unwrap();
-    server.office().keys.admit(token.as_bytes()).is_some()
+    server.admin().keys.admit(token.as_bytes()).is_some()
 }
 
 fn count(server: &Server) -> u64 {
-    let limits = Arc::clone(&server.house().standing.load().limits);
+    let limits = Arc::clone(&server.engine().active_overrides.load().limits);
     limits.named("Logins").unwrap().default().unwrap().limit.count()
 }
 
@@ -90,7 +90,7 @@ fn when_answering(group: &FileGroup) {
 fn a_token_is_revoked_while_the_disk_of_the_limits_hangs() {
     let folder = Folder::new();
     let server = folder.start();
-    let go_on = hang(&server.office().file_groups.limits);
+    let go_on = hang(&server.admin().file_groups.limits);
     folder.write("tokens", NEW);
     assert!(server.has_changed_files(), "also seen without a signal");
     let failed = server.reload().unwrap_err();
@@ -103,7 +103,7 @@ fn a_token_is_revoked_while_the_disk_of_the_limits_hangs() {
 fn limits_are_reloaded_while_the_disk_of_the_tokens_hangs() {
     let folder = Folder::new();
     let server = folder.start();
-    let go_on = hang(&server.office().file_groups.tokens);
+    let go_on = hang(&server.admin().file_groups.tokens);
     folder.limits(7);
     let failed = server.reload().unwrap_err();
     assert!(matches!(failed, ReloadError::Tokens(KeysError::Unread(_))), "{failed}");
@@ -115,7 +115,7 @@ fn limits_are_reloaded_while_the_disk_of_the_tokens_hangs() {
 fn a_file_that_changed_while_its_disk_hung_is_read_when_the_disk_answers() {
     let folder = Folder::new();
     let server = folder.start();
-    let group = &server.office().file_groups.limits;
+    let group = &server.admin().file_groups.limits;
     folder.limits(7);
     let go_on = hang(group);
     assert!(!server.has_changed_files(), "nobody can say");

@@ -11,7 +11,7 @@ use ratekeeper_protocol::{Counts, DatagramDoor as _, Replies};
 
 pub(crate) const MUSICBRAINZ: &str = include_str!("../../../../examples/musicbrainz.yaml");
 
-pub(crate) struct House {
+pub(crate) struct UdpFixture {
     pub(crate) door: Door,
     pub(crate) limiter: Arc<Limiter>,
     pub(crate) averages: Arc<Keyed<Average>>,
@@ -30,7 +30,7 @@ pub(crate) fn rules(text: &str, limits: &Limits) -> Rules {
     Rules::parse(&Source { name: "rules.yaml", text }, limits).unwrap_or_else(|e| panic!("{e}"))
 }
 
-impl House {
+impl UdpFixture {
     pub(crate) fn new(rules_text: &str) -> Self {
         Self::with_limits(rules_text, "")
     }

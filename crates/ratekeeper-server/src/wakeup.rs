@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use parking_lot::Mutex;
 
 /// What one future is woken by. It wakes its task in turn.
-pub(crate) struct Bell {
+pub(crate) struct WakeFlag {
     rope: Arc<Rope>,
     /// Pulls the rope.
     waker: Waker,
@@ -24,7 +24,7 @@ struct Rope {
     task: Mutex<Waker>,
 }
 
-impl Bell {
+impl WakeFlag {
     /// One for a future that was not polled yet.
     pub(crate) fn new() -> Self {
         let task = Waker::noop().clone();

@@ -22,7 +22,7 @@ use crate::state::StateError;
 /// Why something was not moved.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says it")]
-pub enum MoveError {
+pub enum TransferError {
     #[error(transparent)]
     State(#[from] StateError),
     #[error("nothing is saved in {}: name the --state of a server that was stopped", folder.display())]
@@ -37,7 +37,7 @@ pub enum MoveError {
     Address(#[from] AddressError),
     #[error("starting to talk to the store")]
     Runtime(#[source] std::io::Error),
-    #[error("moving to or from the store")]
+    #[error("state_transfer to or from the store")]
     Store(#[from] Failure),
     #[error("{0}")]
     Ask(#[from] Mistake),
@@ -45,7 +45,7 @@ pub enum MoveError {
     TooSlow { bucket: String, source: TooSlow },
 }
 
-impl MoveError {
+impl TransferError {
     /// Whether it is that the store does not answer.
     pub const fn is_unreachable(&self) -> bool {
         matches!(self, Self::Store(_))

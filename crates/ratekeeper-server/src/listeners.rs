@@ -1,21 +1,21 @@
-//! Opening the doors: first their sockets, then, once there is a house, what serves them.
+//! Opening the doors: first their sockets, then, once there is an engine, what serves them.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 
 use tracing_appender::non_blocking::WorkerGuard;
 
+use crate::admin::Listening;
 use crate::counters::Counters;
-use crate::house::House;
+use crate::engine::ServerEngine;
 use crate::http::{self, Keys};
-use crate::office::Listening;
 use crate::server::StartError;
 use crate::settings::{Settings, StreamSettings};
 use crate::transport::{self, Admission, Datagrams, Entrance, RequestLog, Streams};
 use crate::worker::Doors;
 
 /// The sockets of all doors that are not off, one per worker and door.
-pub(crate) struct Opening {
+pub(crate) struct DoorListeners {
     pub(crate) workers: usize,
     pub(crate) listening: Vec<Listening>,
     udp: Vec<UdpSocket>,
@@ -25,7 +25,7 @@ pub(crate) struct Opening {
     pub(crate) http: Vec<TcpListener>,
 }
 
-impl Opening {
+impl DoorListeners {
     /// Opens the sockets. Refuses addresses that are taken, or that anybody could reach.
     pub(crate) fn sockets(settings: &Settings, keys: &Keys) -> Result<Self, StartError> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -33,17 +33,17 @@ impl Opening {
         let listening = Vec::new();
         let (udp, http) = (Vec::new(), Vec::new());
         let (bucket, throttr, resp) = (Vec::new(), Vec::new(), Vec::new());
-        let mut opening = Self { workers, listening, udp, bucket, throttr, resp, http };
+        let mut listeners = Self { workers, listening, udp, bucket, throttr, resp, http };
         if let Some(address) = settings.http.listen {
             http::check_exposure(address, keys.has_tokens(), settings.http.client_ca.is_some())?;
             let opened = transport::guarded_tcp("http", address, workers)?;
-            opening.listens("http", opened.address);
-            opening.http = opened.sockets;
+            listeners.listens("http", opened.address);
+            listeners.http = opened.sockets;
         }
         if let Some(address) = settings.udp.listen {
             let opened = transport::udp("udp", address, &settings.udp.allow, workers)?;
-            opening.listens("udp", opened.address);
-            opening.udp = opened.sockets;
+            listeners.listens("udp", opened.address);
+            listeners.udp = opened.sockets;
             if address.ip().is_unspecified() {
                 tracing::warn!(
                     %address,
@@ -52,10 +52,10 @@ impl Opening {
                 );
             }
         }
-        opening.bucket = opening.streams("bucket", &settings.bucket.stream, false)?;
-        opening.throttr = opening.streams("throttr", &settings.throttr.stream, false)?;
-        opening.resp = opening.streams("resp", &settings.resp, keys.has_tokens())?;
-        if opening.listening.is_empty() { Err(StartError::NoDoor) } else { Ok(opening) }
+        listeners.bucket = listeners.streams("bucket", &settings.bucket.stream, false)?;
+        listeners.throttr = listeners.streams("throttr", &settings.throttr.stream, false)?;
+        listeners.resp = listeners.streams("resp", &settings.resp, keys.has_tokens())?;
+        if listeners.listening.is_empty() { Err(StartError::NoDoor) } else { Ok(listeners) }
     }
 
     fn streams(
@@ -85,18 +85,18 @@ impl Opening {
         found.map_or_else(|| Arc::new(Counters::new(1)), |it| Arc::clone(&it.counters))
     }
 
-    /// What each worker serves besides HTTP, now that there is a house.
+    /// What each worker serves besides HTTP, now that there is an engine.
     pub(crate) fn doors(
         &mut self,
         settings: &Settings,
-        house: &House,
+        engine: &ServerEngine,
     ) -> (Vec<Doors>, Option<WorkerGuard>) {
         let mut workers: Vec<Doors> = (0..self.workers).map(|_| Doors::default()).collect();
         let is_logged = settings.udp.log_requests && !self.udp.is_empty();
         let (log, guard) = is_logged.then(|| RequestLog::start(settings.log.json)).unzip();
         let datagrams = Datagrams {
             name: "udp",
-            door: Arc::clone(&house.udp),
+            door: Arc::clone(&engine.udp),
             allow: settings.udp.allow.clone(),
             counters: self.counters("udp"),
             log,
@@ -104,15 +104,15 @@ impl Opening {
         for (worker, socket) in workers.iter_mut().zip(std::mem::take(&mut self.udp)) {
             worker.udp = Some((datagrams.clone(), socket));
         }
-        let streams = self.entrance("bucket", &house.bucket, &settings.bucket.stream);
+        let streams = self.entrance("bucket", &engine.bucket, &settings.bucket.stream);
         for (worker, socket) in workers.iter_mut().zip(std::mem::take(&mut self.bucket)) {
             worker.bucket = Some((streams.clone(), socket));
         }
-        let streams = self.entrance("throttr", &house.throttr, &settings.throttr.stream);
+        let streams = self.entrance("throttr", &engine.throttr, &settings.throttr.stream);
         for (worker, socket) in workers.iter_mut().zip(std::mem::take(&mut self.throttr)) {
             worker.throttr = Some((streams.clone(), socket));
         }
-        let streams = self.entrance("resp", &house.resp, &settings.resp);
+        let streams = self.entrance("resp", &engine.resp, &settings.resp);
         for (worker, socket) in workers.iter_mut().zip(std::mem::take(&mut self.resp)) {
             worker.resp = Some((streams.clone(), socket));
         }

@@ -15,22 +15,22 @@ use ratekeeper::{Moment, Nanos};
 use tokio::sync::watch;
 
 use crate::counters::Counters;
+use crate::engine::{ReloadError, ServerEngine};
 use crate::file_group::FileGroups;
 use crate::files::{LoadError, Stamp};
-use crate::house::{House, ReloadError};
 use crate::http::{Keys, KeysError};
 use crate::metrics::Metrics;
 use crate::pressure::{Memory, Pressure};
 use crate::reading::Place;
 use crate::stats::Tries;
-use crate::transport::{Street, Time};
+use crate::transport::{ServerContext, Time};
 
 /// A wall clock that is off by less than this has drifted by itself. By more, somebody has set it.
 pub(crate) const WALL_STEP_MIN: Nanos = Nanos::from_secs(1);
 
 /// The one place that reloads and counts, for whoever asks: a signal, a timer, a door.
-pub(crate) struct Office {
-    pub(crate) house: Arc<House>,
+pub(crate) struct ServerAdmin {
+    pub(crate) engine: Arc<ServerEngine>,
     pub(crate) time: Arc<dyn Time>,
     /// How long answers may be waited for, where buckets are elsewhere.
     pub(crate) patience: Duration,
@@ -71,19 +71,19 @@ pub(crate) struct Counted {
     failed: AtomicU64,
 }
 
-impl Office {
+impl ServerAdmin {
     pub(crate) fn new(
-        house: Arc<House>,
-        street: Street,
+        engine: Arc<ServerEngine>,
+        server_context: ServerContext,
         started: Started,
         listening: Vec<Listening>,
         keys: Arc<Keys>,
         state: Option<PathBuf>,
         file_groups: FileGroups,
     ) -> Self {
-        let Street { time, drain, patience, .. } = street;
+        let ServerContext { time, drain, patience, .. } = server_context;
         Self {
-            house,
+            engine,
             time,
             patience,
             started,
@@ -111,7 +111,7 @@ impl Office {
 
     /// Looks at who holds what of memory, and logs what began to be short of it or is no more.
     pub(crate) fn look_at_memory(&self) -> Memory {
-        self.pressure.look(&self.house, &*self.time)
+        self.pressure.look(&self.engine, &*self.time)
     }
 
     /// Reads the files again. Refuses bad ones, and then the old ones go on.
@@ -136,13 +136,13 @@ impl Office {
 
     fn reload_limits(&self) -> Result<(), ReloadError> {
         // Before anything is locked: whoever changes an override does not wait for a disk.
-        let read = Arc::clone(&self.house);
+        let read = Arc::clone(&self.engine);
         let texts = self
             .file_groups
             .limits
             .read(self.look_at_limits(), move |place| read.files().read(place))?;
-        let loaded = self.house.files().parse(&texts.map_err(LoadError::from)?)?;
-        self.house.reload(loaded, &*self.time)
+        let loaded = self.engine.files().parse(&texts.map_err(LoadError::from)?)?;
+        self.engine.reload(loaded, &*self.time)
     }
 
     fn reload_tokens(&self) -> Result<(), ReloadError> {
@@ -172,8 +172,8 @@ impl Office {
     }
 
     fn look_at_limits(&self) -> impl FnOnce(&Place) -> Stamp + Send + 'static {
-        let house = Arc::clone(&self.house);
-        move |place| house.files().stamp(place)
+        let engine = Arc::clone(&self.engine);
+        move |place| engine.files().stamp(place)
     }
 
     fn look_at_tokens(&self) -> impl FnOnce(&Place) -> Stamp + Send + 'static {
@@ -202,7 +202,7 @@ impl Office {
     /// Whatever changes with what was spent, and with the limits: what is worth saving.
     pub(crate) fn changes(&self) -> u64 {
         let asked: u64 = self.listening.iter().map(|it| it.counters.stats().requests).sum();
-        asked + self.house.standing.load().version
+        asked + self.engine.active_overrides.load().version
     }
 }
 

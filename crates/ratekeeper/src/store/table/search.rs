@@ -1,9 +1,9 @@
-//! What is forgotten in a full region for a new key.
+//! What is forgotten in a full table for a new key.
 
-use super::super::strip::NO_KEY;
-use super::{Region, Room, home, home_of, low_bits, lower};
+use super::super::shard_memory::NO_KEY;
+use super::{Room, ShardTable, home, home_of, low_bits, lower};
 use crate::Moment;
-use crate::algorithm::{Algorithm, OnFull, Owner, Standing};
+use crate::algorithm::{Algorithm, EvictionRank, OnFull, Owner};
 
 /// How many slots beside each other are looked at for a key that may be forgotten: first those around
 /// the home of the new key, then others.
@@ -22,7 +22,7 @@ const OTHERS_ENOUGH: usize = 8;
 #[derive(Default)]
 struct Found {
     /// The least of those.
-    least: Option<(usize, Standing)>,
+    least: Option<(usize, EvictionRank)>,
     /// How many keys of owners beyond their shares could be chosen.
     others: usize,
     /// How many keys of the owner's own were protected.
@@ -30,21 +30,21 @@ struct Found {
 }
 
 impl Found {
-    fn own(&mut self, slot: usize, standing: Standing, on_full: OnFull) {
-        self.own_protected += usize::from(standing.is_protected);
-        if on_full == OnFull::Forget || !standing.is_protected {
-            self.keep_least(slot, standing);
+    fn own(&mut self, slot: usize, eviction_rank: EvictionRank, on_full: OnFull) {
+        self.own_protected += usize::from(eviction_rank.is_protected);
+        if on_full == OnFull::Forget || !eviction_rank.is_protected {
+            self.keep_least(slot, eviction_rank);
         }
     }
 
-    fn other(&mut self, slot: usize, standing: Standing) {
+    fn other(&mut self, slot: usize, eviction_rank: EvictionRank) {
         self.others += 1;
-        self.keep_least(slot, standing);
+        self.keep_least(slot, eviction_rank);
     }
 
-    fn keep_least(&mut self, slot: usize, standing: Standing) {
-        if self.least.is_none_or(|(_, least)| weighs(&standing) < weighs(&least)) {
-            self.least = Some((slot, standing));
+    fn keep_least(&mut self, slot: usize, eviction_rank: EvictionRank) {
+        if self.least.is_none_or(|(_, least)| weighs(&eviction_rank) < weighs(&least)) {
+            self.least = Some((slot, eviction_rank));
         }
     }
 
@@ -59,8 +59,8 @@ impl Found {
 }
 
 /// What is protected weighs more than what is not; among both, what gives more away.
-pub(super) fn weighs(standing: &Standing) -> (bool, f64) {
-    (standing.is_protected, standing.rank)
+pub(super) fn weighs(eviction_rank: &EvictionRank) -> (bool, f64) {
+    (eviction_rank.is_protected, eviction_rank.rank)
 }
 
 /// For whom a key is looked for that may be forgotten.
@@ -77,7 +77,7 @@ pub(in crate::store) struct Newcomer {
 /// Spreads runs over the table.
 const ODD_MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl<A: Algorithm> Region<A> {
+impl<A: Algorithm> ShardTable<A> {
     /// What may be forgotten for a new key: any key that is idle; else, if the owner of the new key is
     /// within its share, a key of an owner beyond its own; else one of its own that is not protected, or
     /// any of its own if it wants that. Of several, the one of which forgetting gives away least. Keys in
@@ -101,7 +101,7 @@ impl<A: Algorithm> Region<A> {
             let key = self.key(slot);
             if key != NO_KEY && !spoken_for.contains(&key) {
                 let cell = self.cell(slot);
-                let Some(standing) = A::standing(book, &cell, now) else {
+                let Some(eviction_rank) = A::eviction_rank(book, &cell, now) else {
                     let is_share_full = is_beyond && looked > RUN_SLOTS;
                     return Ok(Room { victim: Some(key), is_share_full });
                 };
@@ -110,8 +110,8 @@ impl<A: Algorithm> Region<A> {
                     last = (whose, self.is_beyond(book, whose, owner));
                 }
                 match (last.1, is_beyond, whose == owner) {
-                    (true, false, _) => found.other(slot, standing),
-                    (true, true, true) => found.own(slot, standing, on_full),
+                    (true, false, _) => found.other(slot, eviction_rank),
+                    (true, true, true) => found.own(slot, eviction_rank, on_full),
                     // An owner within its share keeps all it has, and one beyond its share takes
                     // nothing from others.
                     (false, ..) | (true, true, false) => {}

@@ -182,7 +182,7 @@ async fn live(settings: &Settings, server: Arc<Server>, mut signals: Signals) ->
         .state
         .as_ref()
         .map(|_| spawn_local(keep_saving(settings.state_every, Arc::clone(&server), stopped)));
-    if let Some(shared) = server.house().stores.shared.clone() {
+    if let Some(shared) = server.engine().stores.shared.clone() {
         spawn_local(check_store(shared));
     }
     let mut housekeeping = keep_house(&server, &stop);

@@ -16,9 +16,9 @@ use ratekeeper_redis::Shared;
 
 use crate::files::{Files, LoadError, Loaded};
 use crate::http::{Keys, KeysError};
-use crate::overrides::{Changing, Snapshot, Standing};
+use crate::observe::{DecisionObserver, Door};
+use crate::overrides::{ActiveOverrides, Changing, Snapshot};
 use crate::reading::Unread;
-use crate::seen::{Door, Observatory};
 use crate::settings::Settings;
 use crate::transport::Time;
 
@@ -60,7 +60,7 @@ impl Shares {
 }
 
 /// The stores and the doors in front of them.
-pub(crate) struct House {
+pub(crate) struct ServerEngine {
     pub(crate) stores: Stores,
     pub(crate) udp: Arc<udp::Door>,
     pub(crate) bucket: Arc<bucket::Door>,
@@ -69,10 +69,10 @@ pub(crate) struct House {
     /// What the HTTP door asks.
     pub(crate) http: Arc<Limiter>,
     /// What the doors decide is counted here.
-    pub(crate) observatory: Arc<Observatory>,
+    pub(crate) observer: Arc<DecisionObserver>,
     files: Files,
     /// The limits in force, and the overrides among them that were made at run time.
-    pub(crate) standing: Standing,
+    pub(crate) active_overrides: ActiveOverrides,
 }
 
 /// Why the files did not take effect.
@@ -155,19 +155,19 @@ impl Stores {
     }
 }
 
-impl House {
-    /// A house with doors by the settings; `standing` and `rules` are what the files say.
+impl ServerEngine {
+    /// An engine with doors by the settings; `active_overrides` and `rules` are what the files say.
     pub(crate) fn new(
         settings: &Settings,
         files: Files,
-        standing: Standing,
+        active_overrides: ActiveOverrides,
         rules: udp::Rules,
         stores: Stores,
-        observatory: Arc<Observatory>,
+        observer: Arc<DecisionObserver>,
         keys: &Arc<Keys>,
     ) -> Self {
-        observatory.expect(standing.load().limits.iter().map(NamedLimit::name));
-        let limiter = |door| Arc::new(stores.limiter.witnessed(observatory.witness(door)));
+        observer.expect(active_overrides.load().limits.iter().map(NamedLimit::name));
+        let limiter = |door| Arc::new(stores.limiter.witnessed(observer.witness(door)));
         let (averages, quotas) = (Arc::clone(&stores.averages), Arc::clone(&stores.quotas));
         let options = throttr::Options {
             strict: settings.throttr.strict,
@@ -176,7 +176,7 @@ impl House {
         let udp = udp::Door::new(limiter(Door::Udp), averages, rules);
         let bucket = bucket::Door::new(limiter(Door::Bucket));
         let resp = resp::Door::new(limiter(Door::Resp), Arc::clone(&stores.inline_rules))
-            .with_witness(observatory.witness(Door::Resp))
+            .with_witness(observer.witness(Door::Resp))
             .with_reply_bytes(settings.resp.output_bytes);
         let resp = if keys.has_tokens() { resp.with_keeper(Arc::clone(keys) as _) } else { resp };
         Self {
@@ -185,10 +185,10 @@ impl House {
             throttr: Arc::new(throttr::Door::new(quotas, limiter(Door::Throttr), options)),
             resp: Arc::new(resp),
             http: limiter(Door::Http),
-            observatory,
+            observer,
             stores,
             files,
-            standing,
+            active_overrides,
         }
     }
 
@@ -200,10 +200,10 @@ impl House {
     /// run time stay. If it fails, nothing changes.
     pub(crate) fn reload(&self, loaded: Loaded, time: &dyn Time) -> Result<(), ReloadError> {
         let Loaded { limits, rules } = loaded;
-        let changing = self.standing.change();
+        let changing = self.active_overrides.change();
         let (now, wall) = (time.now(), time.wall());
         // Before they are asked, so that they are counted in the order of the files.
-        self.observatory.expect(limits.iter().map(NamedLimit::name));
+        self.observer.expect(limits.iter().map(NamedLimit::name));
         let next = changing.load().with_files(limits, wall);
         // Rules of one file never meet limits of another, and the door waits for the swap only.
         self.apply(&changing, next, now, |swap| self.udp.reload(rules, swap))?;

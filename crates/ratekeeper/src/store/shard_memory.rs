@@ -24,7 +24,7 @@ const WORD_BYTES: usize = size_of::<u64>();
 const TURN_WORDS: usize = 4096 / WORD_BYTES;
 
 /// One shard's part: slots, each with a key and a cell.
-pub(super) struct Strip<A: Algorithm> {
+pub(super) struct ShardMemory<A: Algorithm> {
     memory: Arc<Memory>,
     /// Where its first turn begins, in words.
     first: u32,
@@ -33,13 +33,13 @@ pub(super) struct Strip<A: Algorithm> {
     algorithm: PhantomData<A>,
 }
 
-impl<A: Algorithm> Clone for Strip<A> {
+impl<A: Algorithm> Clone for ShardMemory<A> {
     fn clone(&self) -> Self {
         Self { memory: Arc::clone(&self.memory), ..*self }
     }
 }
 
-impl<A: Algorithm> Strip<A> {
+impl<A: Algorithm> ShardMemory<A> {
     const SLOT_WORDS: usize = KEY_WORDS + A::Cell::WORDS;
     pub(super) const SLOT_BYTES: usize = Self::SLOT_WORDS * WORD_BYTES;
     const SLOTS_PER_TURN: usize = TURN_WORDS / Self::SLOT_WORDS;
@@ -109,7 +109,7 @@ pub(super) struct Row<'s, A: Algorithm> {
 impl<'s, A: Algorithm> Row<'s, A> {
     #[inline]
     pub(super) fn slot(&self, nth: usize) -> Slot<'s, A> {
-        let words = Strip::<A>::SLOT_WORDS;
+        let words = ShardMemory::<A>::SLOT_WORDS;
         Slot { words: &self.words[nth * words..][..words], algorithm: PhantomData }
     }
 }

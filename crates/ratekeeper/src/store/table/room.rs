@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::search::{Newcomer, weighs};
-use super::{Place, Region, load_max};
+use super::{Place, ShardTable, load_max};
 use crate::Moment;
 use crate::algorithm::{Algorithm, Owner};
 
@@ -16,7 +16,7 @@ pub(in crate::store) struct Room {
     pub(super) is_share_full: bool,
 }
 
-impl<A: Algorithm> Region<A> {
+impl<A: Algorithm> ShardTable<A> {
     /// What makes room for a new key near its home, where others of its transaction have spoken for
     /// `rooms`. Changes nothing. Where memory is full and no key may be forgotten, tells when the first
     /// of those it looked at will be idle: until then, if nothing else changes, the same call fails.
@@ -86,7 +86,7 @@ impl<A: Algorithm> Region<A> {
         now: Moment,
     ) -> bool {
         let Some(Place::At(slot)) = room.victim.map(|key| self.find(key)) else { return false };
-        let [own, victim] = [cell, &self.cell(slot)].map(|cell| A::standing(book, cell, now));
+        let [own, victim] = [cell, &self.cell(slot)].map(|cell| A::eviction_rank(book, cell, now));
         self.shares.is_full(owner, A::share(book, owner))
             && victim.is_some_and(|victim| own.is_none_or(|own| weighs(&own) <= weighs(&victim)))
     }

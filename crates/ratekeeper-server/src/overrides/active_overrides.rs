@@ -20,7 +20,7 @@ use crate::state::StateError;
 /// reloaded and overrides end also while a disk hangs. Whoever needs both takes `recording` first.
 /// Whoever reads takes the last snapshot and waits for nobody.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct ActiveOverrides {
     recording: Mutex<()>,
     changing: Mutex<()>,
     /// Whether it was told that ended overrides could not be recorded, and they still are not.
@@ -71,7 +71,7 @@ pub(super) enum Dormant {
 #[derive(Debug)]
 #[must_use = "it is given back when it is dropped"]
 pub(crate) struct Recording<'a> {
-    standing: &'a Standing,
+    active_overrides: &'a ActiveOverrides,
     _only_one: MutexGuard<'a, ()>,
 }
 
@@ -79,11 +79,11 @@ pub(crate) struct Recording<'a> {
 #[derive(Debug)]
 #[must_use = "it is given back when it is dropped"]
 pub(crate) struct Changing<'a> {
-    standing: &'a Standing,
+    active_overrides: &'a ActiveOverrides,
     _only_one: MutexGuard<'a, ()>,
 }
 
-impl Standing {
+impl ActiveOverrides {
     /// With what the files say, and the overrides of a state directory as far as they apply at `at`.
     pub(crate) fn open(
         base: Limits,
@@ -110,12 +110,12 @@ impl Standing {
 
     /// Waits until nobody else makes or removes overrides, which may take as long as a disk takes.
     pub(crate) fn record(&self) -> Recording<'_> {
-        Recording { standing: self, _only_one: self.recording.lock() }
+        Recording { active_overrides: self, _only_one: self.recording.lock() }
     }
 
     /// Waits until nobody else puts anything in force.
     pub(crate) fn change(&self) -> Changing<'_> {
-        Changing { standing: self, _only_one: self.changing.lock() }
+        Changing { active_overrides: self, _only_one: self.changing.lock() }
     }
 
     /// How many overrides there are.
@@ -133,24 +133,24 @@ impl Standing {
 impl Recording<'_> {
     /// What is in force, in which nobody else can change the overrides now. The files may be reloaded.
     pub(super) fn load(&self) -> Arc<Snapshot> {
-        self.standing.load()
+        self.active_overrides.load()
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
-        &self.standing.ledger
+        &self.active_overrides.ledger
     }
 }
 
 impl Changing<'_> {
     /// What is in force, which nobody else can change now.
     pub(crate) fn load(&self) -> Arc<Snapshot> {
-        self.standing.load()
+        self.active_overrides.load()
     }
 
     /// Tells everybody what is in force now.
     pub(crate) fn publish(&self, next: Snapshot) {
         next.tell_dormant(Some(&*self.load()));
-        self.standing.now.store(Arc::new(next));
+        self.active_overrides.now.store(Arc::new(next));
     }
 }
 

@@ -13,9 +13,10 @@ pub mod bucket;
 #[cfg(any(test, feature = "fuzzing"))]
 mod drive;
 mod foreign;
+mod number;
 pub mod resp;
+mod scan;
 mod spare;
-mod text;
 pub mod throttr;
 pub mod udp;
 

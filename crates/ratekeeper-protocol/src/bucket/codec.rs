@@ -1,5 +1,7 @@
 //! From bytes to lines, and from lines to what they ask.
 
+use crate::scan;
+
 /// What a line asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command<'a> {
@@ -13,10 +15,26 @@ pub(super) enum Command<'a> {
     Invalid,
 }
 
+/// The name in the first line of a text, if that is as most are, and how many bytes the line takes.
+/// All others are to be split off, and parsed.
+#[inline]
+pub(super) fn plain_get(text: &str) -> Option<(&str, usize)> {
+    let rest = text.strip_prefix("get ")?;
+    // The end of the line, or a blank, and then there is a cost. A byte of a letter is none.
+    let end = scan::below(NAME_BYTE_MIN, rest.as_bytes()).filter(|end| *end > 0)?;
+    let (name, rest) = rest.split_at_checked(end)?;
+    let line_end = match rest.as_bytes() {
+        [b'\n', ..] => 1,
+        [b'\r', b'\n', ..] => 2,
+        _ => return None,
+    };
+    Some((name, "get ".len().wrapping_add(end).wrapping_add(line_end)))
+}
+
 /// The first line, without its LF, and what follows it; nothing if there is no LF yet.
 #[inline]
 pub(super) fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = memchr::memchr(b'\n', bytes)?;
+    let end = scan::position(b'\n', bytes)?;
     let (line, rest) = bytes.split_at_checked(end)?;
     rest.split_first().map(|(_, rest)| (line, rest))
 }
@@ -66,6 +84,8 @@ struct Blanks {
 }
 
 const NO_BREAK_SPACE: u8 = 0xa0;
+/// All blanks of a text are below it.
+const NAME_BYTE_MIN: u8 = b'!';
 
 impl Blanks {
     /// The original takes every byte for a Latin-1 character, where 0xA0 is a blank. In a line of

@@ -9,8 +9,7 @@ use ratekeeper::{Decision, Limiter, Moment, Request};
 use smallvec::SmallVec;
 
 use super::codec::{self, Command};
-use crate::text::{leading_text, text_in};
-use crate::{Counts, Flow, StreamDoor, foreign, spare};
+use crate::{Counts, Flow, StreamDoor, foreign, scan, spare};
 
 /// The longest line that is read unless a door is told otherwise, in bytes, without its end.
 pub const LINE_BYTES_MAX: usize = 1 << 10;
@@ -92,7 +91,7 @@ impl StreamDoor for Door {
             (first, rest) = (Some(partial.as_slice()), behind);
         }
         let is_complete = first.is_some();
-        let mut lines = Lines { first, bytes: rest, text: leading_text(rest), at: 0 };
+        let mut lines = Lines { first, bytes: rest, text: scan::text(rest), at: 0 };
         if self.answer(&mut lines, &mut replies).await == Flow::Close {
             return Flow::Close;
         }
@@ -153,8 +152,21 @@ enum Line<'a> {
 }
 
 impl<'a> Lines<'a> {
+    /// The name that the next line asks for, if it is as most are.
     #[inline]
-    fn next(&mut self, bytes_max: usize) -> Option<Line<'a>> {
+    fn next_plain(&mut self, bytes_max: usize) -> Option<&'a str> {
+        let (name, used) = codec::plain_get(self.text.get(self.at..)?)?;
+        // With its end, so that no line is taken for short enough that is not.
+        if used > bytes_max || self.first.is_some() {
+            return None;
+        }
+        self.at = self.at.wrapping_add(used);
+        Some(name)
+    }
+
+    /// Out of line, like all that is not for most lines, so that these take the registers.
+    #[inline(never)]
+    fn next_of_any_kind(&mut self, bytes_max: usize) -> Option<Line<'a>> {
         let line = if let Some(first) = self.first.take() {
             first
         } else {
@@ -162,7 +174,12 @@ impl<'a> Lines<'a> {
             self.at = self.at.wrapping_add(line.len()).wrapping_add(1);
             line
         };
-        Some(Line::of(line, self.text, bytes_max))
+        Some(Line::of(line, bytes_max))
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.at >= self.bytes.len()
     }
 
     /// What was not read yet.
@@ -173,14 +190,13 @@ impl<'a> Lines<'a> {
 }
 
 impl<'a> Line<'a> {
-    #[inline]
-    fn of(line: &'a [u8], text: &'a str, bytes_max: usize) -> Self {
+    fn of(line: &'a [u8], bytes_max: usize) -> Self {
         let content = codec::content(line);
         if content.len() > bytes_max {
             return Self::Refused;
         }
         match codec::parse(content) {
-            Command::Get { name, cost } => Self::Get { name: text_in(text, name), cost },
+            Command::Get { name, cost } => Self::Get { name: str::from_utf8(name).ok(), cost },
             Command::Quit => Self::Quit,
             Command::Invalid if foreign::is_line(content) => Self::Refused,
             Command::Invalid => Self::Invalid,
@@ -270,7 +286,14 @@ impl Door {
     ) -> Stop {
         let most = if self.waits() { TRIP_LINES } else { BATCH_LINES };
         while gathered.asks.len().wrapping_add(gathered.said.len()) < most {
-            match lines.next(self.line_bytes_max) {
+            if let Some(name) = lines.next_plain(self.line_bytes_max) {
+                gathered.ask(finder.find(name), 1);
+                continue;
+            }
+            if lines.is_empty() {
+                return Stop::Dry;
+            }
+            match lines.next_of_any_kind(self.line_bytes_max) {
                 Some(Line::Get { name, cost }) => {
                     gathered.ask(name.and_then(|name| finder.find(name)), cost);
                 }
@@ -327,7 +350,7 @@ impl<'a, 'l> Finder<'a, 'l> {
     #[inline]
     fn find(&mut self, name: &'a str) -> Option<(&'a str, &'a str)> {
         if !self.prefix.is_empty()
-            && let Some(id) = name.strip_prefix(self.prefix)
+            && let Some(id) = scan::strip_prefix(name, self.prefix)
         {
             return Some((self.limit, id));
         }
@@ -341,7 +364,7 @@ impl<'a, 'l> Finder<'a, 'l> {
     #[inline(never)]
     fn look_up(&mut self, name: &'a str) -> Option<(&'a str, &'a str)> {
         let has_colons = self.asking.has_colons();
-        let colon = memchr::memchr(b':', name.as_bytes());
+        let colon = scan::position(b':', name.as_bytes());
         if (colon.is_none() || has_colons) && self.asking.contains(name) {
             return Some((name, EVERYBODY));
         }

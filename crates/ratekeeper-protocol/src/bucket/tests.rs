@@ -7,7 +7,7 @@ use ratekeeper::limits::Source;
 use ratekeeper::{Limiter, Limits, Moment};
 use ratekeeper_testkit::random::Random;
 
-use super::codec::{Command, content, parse, split};
+use super::codec::{Command, content, parse, plain_get, split};
 use super::{Door, STARTER, Session, fuzz_one};
 use crate::{Counts, Flow, StreamDoor as _};
 
@@ -63,6 +63,29 @@ fn a_line_ends_in_lf_and_one_cr_before_it_is_dropped() {
     assert_eq!(split(b"a\r"), None);
     assert_eq!(content(b"a\r\r"), b"a\r");
     assert_eq!(content(b"\r"), b"");
+}
+
+#[test]
+fn a_plain_line_is_what_parsing_makes_of_it() {
+    let cases = [
+        ("get a\nb", Some(("a", 6))),
+        ("get a\r\nb", Some(("a", 7))),
+        ("get \u{420}\n", Some(("\u{420}", 7))),
+        ("get a", None),
+        ("get a\r", None),
+        ("get a\r\r\n", None),
+        ("get \n", None),
+        ("get  a\n", None),
+        ("get a 2\n", None),
+        ("get\ta\n", None),
+        ("quit\n", None),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(plain_get(text), expected, "{text:?}");
+        if let (Some((name, _)), Some((line, _))) = (expected, split(text.as_bytes())) {
+            assert_eq!(parse(content(line)), get(name, 1), "{text:?}");
+        }
+    }
 }
 
 #[test]

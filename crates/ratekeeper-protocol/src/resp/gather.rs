@@ -17,7 +17,7 @@ use super::codec::integer;
 use super::connection::NO_INTEGER;
 use super::inline_rule::{BUCKET_PREFIX, InlineAsk, Refusal, WrittenRule, any_rule, check_key};
 use super::reply;
-use crate::text::text_in;
+use crate::scan;
 
 /// How many asks are decided at once.
 pub(super) const BATCH_ASKS: usize = 64;
@@ -185,7 +185,7 @@ impl<'a, 'd> Gathered<'a, 'd> {
             _ => return self.refuse(b"ERR wrong number of arguments for 'throttle' command"),
         };
         let Some(cost) = cost else { return self.refuse(NO_INTEGER) };
-        let (Some(limit), Some(id)) = (text_in(text, limit), text_in(text, id)) else {
+        let (Some(limit), Some(id)) = (scan::text_in(text, limit), scan::text_in(text, id)) else {
             return self.refuse(NO_TEXT);
         };
         let (limit, burst) = terms.find(limit, id);

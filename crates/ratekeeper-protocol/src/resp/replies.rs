@@ -5,7 +5,7 @@ use ratekeeper::{Decision, Limiter, Mistake, Moment, Request};
 
 use super::codec::Fault;
 use super::gather::{By, Gathered, InlineAsks, InlineRoom, Step};
-use super::reply::{self, Retry};
+use super::reply::{self, Five, Retry};
 use crate::{Counts, Flow, spare};
 
 /// Where replies go, and what is counted of them.
@@ -95,11 +95,12 @@ impl Replies<'_> {
         asked: impl Iterator<Item = Answered>,
         answers: Answers<'_>,
     ) {
+        let five = Five::new(burst);
         for (place, (cost, decision)) in asked {
             match decision {
                 Some(decision) => {
                     let retry = self.judge(decision.allowed, cost > burst);
-                    reply::five(&decision, burst, retry, self.out);
+                    five.write(&decision, retry, self.out);
                 }
                 None => self.blame(place, answers),
             }

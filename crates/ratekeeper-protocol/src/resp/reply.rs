@@ -2,7 +2,7 @@
 
 use ratekeeper::{Decision, Mistake, Nanos};
 
-use crate::text::push_number;
+use crate::number::{self, End};
 
 /// How many bytes the text of an error has at most.
 pub(super) const ERROR_BYTES_MAX: usize = 512;
@@ -52,10 +52,54 @@ pub(super) enum Retry {
 }
 
 /// Five integers: whether it is limited, the burst, what is left, and in how many seconds the same
-/// would pass and the bucket is full.
-#[inline]
+/// would pass and the bucket is full. Asks in a row are often of one burst, which is written once.
+pub(super) struct Five {
+    burst: u64,
+    /// What all begin with that are not limited, up to the sign of what is left. Nothing if the burst
+    /// is longer than there is room for.
+    head: Option<([u8; HEAD_BYTES_MAX], usize)>,
+}
+
+/// `*5`, the first integer and the sign of the second; then up to eight digits, and the next sign.
+const HEAD_BYTES_MAX: usize = FIVE.len() + 16;
+const FIVE: &[u8; 9] = b"*5\r\n:0\r\n:";
+/// The end of an integer, and what follows it.
+const NEXT: End = End::new(b"\r\n:");
+const NO_RETRY: End = End::new(b"\r\n:-1\r\n:");
+const LAST: End = End::new(b"\r\n");
+
+impl Five {
+    #[inline]
+    pub(super) fn new(burst: u64) -> Self {
+        let head = number::short_with(burst, NEXT).map(|(burst, count)| {
+            let mut head = [0; HEAD_BYTES_MAX];
+            head[..9].copy_from_slice(FIVE);
+            head[9..].copy_from_slice(&burst);
+            (head, FIVE.len().wrapping_add(count))
+        });
+        Self { burst, head }
+    }
+
+    #[inline]
+    pub(super) fn write(&self, decision: &Decision, retry: Retry, out: &mut Vec<u8>) {
+        let (left, full) = (decision.remaining, seconds(decision.reset_in));
+        // As most are. All is copied, and some of it cut off again: of known length, it is no call.
+        if let (Retry::Passed, Some((head, head_count))) = (retry, self.head)
+            && let Some((left, left_count)) = number::short_with(left, NO_RETRY)
+            && let Some((full, full_count)) = number::short_with(full, LAST)
+        {
+            number::push(&head, head_count, out);
+            number::push(&left, left_count, out);
+            number::push(&full, full_count, out);
+        } else {
+            five(decision, self.burst, retry, out);
+        }
+    }
+}
+
+/// The same, where the burst is not known from before.
 pub(super) fn five(decision: &Decision, burst: u64, retry: Retry, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"*5\r\n");
+    out.extend_from_slice(b"*5\r\n:");
     five_integers(decision, burst, retry, out);
 }
 
@@ -67,28 +111,28 @@ pub(super) fn five_and_name(
     name: &str,
     out: &mut Vec<u8>,
 ) {
-    out.extend_from_slice(b"*6\r\n");
+    out.extend_from_slice(b"*6\r\n:");
     five_integers(decision, burst, retry, out);
     bulk(name.as_bytes(), out);
 }
 
-#[inline]
+/// The first without its sign. The end of each line is written with the sign of the next: copies are
+/// fewer so, and their lengths are known.
+#[inline(never)]
 fn five_integers(decision: &Decision, burst: u64, retry: Retry, out: &mut Vec<u8>) {
-    out.extend_from_slice(if retry == Retry::Passed { b":0\r\n" } else { b":1\r\n" });
-    natural(saturating(burst), out);
-    natural(saturating(decision.remaining), out);
-    match retry {
-        Retry::Later => natural(seconds(decision.retry_in), out),
-        Retry::Passed | Retry::Never => out.extend_from_slice(b":-1\r\n"),
+    out.extend_from_slice(if retry == Retry::Passed { b"0\r\n:" } else { b"1\r\n:" });
+    let (burst, left) = (saturating(burst), saturating(decision.remaining));
+    let full = seconds(decision.reset_in);
+    let integers: &[_] = match retry {
+        Retry::Later => {
+            let again = seconds(decision.retry_in);
+            &[(burst, NEXT), (left, NEXT), (again, NEXT), (full, LAST)]
+        }
+        Retry::Passed | Retry::Never => &[(burst, NEXT), (left, NO_RETRY), (full, LAST)],
+    };
+    for (integer, end) in integers {
+        number::write_with(*integer, *end, out);
     }
-    natural(seconds(decision.reset_in), out);
-}
-
-#[inline]
-fn natural(number: u64, out: &mut Vec<u8>) {
-    out.push(b':');
-    push_number(number, out);
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Rounds up: a client told 0 s would come straight back and be refused again.
@@ -114,7 +158,7 @@ pub(super) fn integer(number: i64, out: &mut Vec<u8>) {
     if number < 0 {
         out.push(b'-');
     }
-    push_number(number.unsigned_abs(), out);
+    number::write(number.unsigned_abs(), out);
     out.extend_from_slice(b"\r\n");
 }
 
@@ -154,6 +198,6 @@ pub(super) fn mistake(mistake: &Mistake, out: &mut Vec<u8>) {
 
 fn header(sign: u8, length: usize, out: &mut Vec<u8>) {
     out.push(sign);
-    push_number(length as u64, out);
+    number::write(length as u64, out);
     out.extend_from_slice(b"\r\n");
 }

@@ -8,7 +8,7 @@ use super::codec::{self, Bounds, Fault, Words};
 use super::gather::{By, Gathered, Step, Terms};
 use super::inline_rule::check_key;
 use super::shape::{Asked, Shape};
-use crate::text::text_in;
+use crate::scan;
 
 /// The requests of one read, of which the first may have begun before it.
 pub(super) struct Requests<'a> {
@@ -59,10 +59,10 @@ impl<'a> Requests<'a> {
                 (By::InlineRule, rule.burst(), times)
             }
             Asked::Named { ref limit, cost } => {
-                let limit = text_in(text, first.get(limit.clone())?)?;
+                let limit = scan::text_in(text, first.get(limit.clone())?)?;
                 let (limit, burst) = terms.for_all(limit)?;
                 let times = self.while_same(shape, room, |id| {
-                    gathered.asks.push(Request::new(limit, text_in(text, id)?, cost));
+                    gathered.asks.push(Request::new(limit, scan::text_in(text, id)?, cost));
                     Some(())
                 });
                 (By::Limit, burst, times)

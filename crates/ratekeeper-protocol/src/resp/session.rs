@@ -22,8 +22,7 @@ use super::requests::Requests;
 use super::shape::Asked;
 use super::transaction::Turn;
 use super::understood::{Misunderstood, understood};
-use crate::text::leading_text;
-use crate::{Counts, Flow, StreamDoor, spare};
+use crate::{Counts, Flow, StreamDoor, scan, spare};
 
 /// How many bytes a door replies before it wants them written, unless it is told otherwise.
 const REPLY_BYTES: usize = 64 << 10;
@@ -133,7 +132,7 @@ impl StreamDoor for Door {
                 Err(fault) => return replies.break_off(fault),
             }
         }
-        let mut requests = Requests { head: partial, rest, text: leading_text(rest) };
+        let mut requests = Requests { head: partial, rest, text: scan::text(rest) };
         let flow = self.answer_all(&mut requests, client, &mut replies).await;
         // What is left of it, without what else `requests` borrows.
         let used = rest.len().saturating_sub(requests.rest.len());
@@ -222,7 +221,7 @@ impl Door {
                 Paused::Exec => {}
             }
             let due = std::mem::take(&mut client.due);
-            let mut queued = Requests { head: &[], rest: &due, text: leading_text(&due) };
+            let mut queued = Requests { head: &[], rest: &due, text: scan::text(&due) };
             // Boxed, like all that is seldom. None of what is due is another `EXEC`.
             match Box::pin(self.answer(&mut queued, client, replies, start)).await {
                 Paused::Ended(Flow::Close) => return Flow::Close,

@@ -2,13 +2,15 @@
 //!
 //! Nothing here allocates beyond the caller's buffer, and no input can make it panic.
 
-use crate::text::push_number;
+use crate::{number, scan};
 
 /// What [`Verdict::limit`] and [`Verdict::rate`] are printed as at most: with it, an answer to
 /// `over_limit` has 47 bytes at most, and one client has room for 100.
 const PRINTED_MAX: f64 = 1e12;
 /// What [`Verdict::period_secs`] is printed as at most: what a 32-bit `%d` can.
 const PERIOD_PRINTED_MAX: u64 = i32::MAX as u64;
+/// What of such an answer is the same for all uses of a rule: 27 bytes at most.
+const TERMS_BYTES_MAX: usize = 32;
 
 /// What a client wants, in the bytes of its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +71,7 @@ fn parse_body(body: &[u8]) -> Option<Body<'_>> {
 /// One line feed at the end is dropped; elsewhere there is none.
 fn argument(rest: &[u8]) -> Option<&[u8]> {
     let argument = rest.strip_suffix(b"\n").unwrap_or(rest);
-    memchr::memchr(b'\n', argument).is_none().then_some(argument)
+    scan::position(b'\n', argument).is_none().then_some(argument)
 }
 
 /// The answer to one use of a key.
@@ -87,45 +89,95 @@ pub struct Verdict {
 
 /// `ok N 1.4 22.0 20`
 pub fn write_verdict(verdict: &Verdict, out: &mut Vec<u8>) {
-    out.extend_from_slice(if verdict.over { b"ok Y " } else { b"ok N " });
-    write_tenths(verdict.rate, out);
-    out.push(b' ');
-    write_tenths(verdict.limit, out);
-    out.push(b' ');
-    push_number(verdict.period_secs.min(PERIOD_PRINTED_MAX), out);
+    Terms::default().write(verdict, out);
+}
+
+/// Writes verdicts. Those of one rule end alike, so the end of the last is kept.
+#[derive(Default)]
+pub(super) struct Terms {
+    /// Whose end it is: of which limit, by its bits, and period.
+    of: Option<(u64, u64)>,
+    /// `" 22.0 20"`, and what is cut off: a copy of known length is no call.
+    text: Vec<u8>,
+    length: usize,
+}
+
+impl Terms {
+    /// Appends what [`write_verdict`] does.
+    pub(super) fn write(&mut self, verdict: &Verdict, out: &mut Vec<u8>) {
+        let of = Some((verdict.limit.to_bits(), verdict.period_secs));
+        if self.of != of {
+            self.of = of;
+            self.change(verdict);
+        }
+        write_beginning(verdict, out);
+        let end = out.len().saturating_add(self.length);
+        if let Some(text) = self.text.first_chunk::<TERMS_BYTES_MAX>() {
+            out.extend_from_slice(text);
+            out.truncate(end);
+        }
+    }
+
+    #[cold]
+    fn change(&mut self, verdict: &Verdict) {
+        let text = &mut self.text;
+        text.clear();
+        text.push(b' ');
+        write_tenths(verdict.limit, text);
+        text.push(b' ');
+        number::write(verdict.period_secs.min(PERIOD_PRINTED_MAX), text);
+        self.length = text.len();
+        text.resize(TERMS_BYTES_MAX, 0);
+    }
+}
+
+/// `ok N 1.4`
+fn write_beginning(verdict: &Verdict, out: &mut Vec<u8>) {
+    let word = if verdict.over { b"ok Y \0\0\0" } else { b"ok N \0\0\0" };
+    let (whole, tenth) = tenths(verdict.rate);
+    let Some((digits, count)) = number::short(whole) else {
+        out.extend_from_slice(if verdict.over { b"ok Y " } else { b"ok N " });
+        return write_tenths(verdict.rate, out);
+    };
+    // Five bytes, eight digits at most and two more are one copy of known length.
+    let end = u128::from(u16::from_le_bytes([b'.', tenth])) << count.saturating_mul(8);
+    let text = u128::from(u64::from_le_bytes(*word)) | (u128::from(digits) | end) << 40;
+    let length = out.len().saturating_add(count).saturating_add(7);
+    out.extend_from_slice(&text.to_le_bytes());
+    out.truncate(length);
 }
 
 /// `n_req=2 n_over=1 last_max_rate=1 key=some-key`
 pub fn write_stats(requests: u64, over: u64, last_max_rate: f64, key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"n_req=");
-    push_number(requests, out);
+    number::write(requests, out);
     out.extend_from_slice(b" n_over=");
-    push_number(over, out);
+    number::write(over, out);
     out.extend_from_slice(b" last_max_rate=");
-    push_number(whole(last_max_rate), out);
+    number::write(whole(last_max_rate), out);
     out.extend_from_slice(b" key=");
     out.extend_from_slice(key);
 }
 
 /// `size=480/1048576 keys=12`, and `size=0 keys=0` if there is none.
 pub fn write_size(keys: usize, bytes: usize, bytes_max: usize, out: &mut Vec<u8>) {
-    let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     out.extend_from_slice(b"size=");
     if keys == 0 {
         out.extend_from_slice(b"0 keys=0");
         return;
     }
-    push_number(wide(bytes), out);
+    number::write(number(bytes), out);
     out.push(b'/');
-    push_number(wide(bytes_max), out);
+    number::write(number(bytes_max), out);
     out.extend_from_slice(b" keys=");
-    push_number(wide(keys), out);
+    number::write(number(keys), out);
 }
 
 /// A number as `%.1f` prints it, but never a sign, an exponent or what is not a number.
 fn write_tenths(number: f64, out: &mut Vec<u8>) {
     let (whole, tenth) = tenths(number);
-    push_number(whole, out);
+    number::write(whole, out);
     out.extend_from_slice(&[b'.', tenth]);
 }
 

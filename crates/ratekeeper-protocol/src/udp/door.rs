@@ -11,11 +11,11 @@ use smallvec::SmallVec;
 
 use super::asks::{Asks, Planned};
 use super::check::{Check, KEYS};
-use super::codec::{self, Body, Request, Verdict};
+use super::codec::{self, Body, Request, Terms, Verdict};
 use super::pattern::Pattern;
 use super::rules::{Action, DEFAULT_VERDICT, RuleScratch, Rules};
 use super::statistics::Statistics;
-use crate::{Counts, DatagramDoor, Replies};
+use crate::{Counts, DatagramDoor, Replies, number};
 
 /// How many averages and named limits are asked for at once, so that a batch of any length takes
 /// bounded memory.
@@ -54,6 +54,7 @@ struct Room {
     asks: Asks,
     /// Answers that wait for what is asked, in order.
     waiting: Vec<Waiting>,
+    terms: Terms,
 }
 
 /// A datagram, and what it will be answered.
@@ -119,6 +120,7 @@ impl Live {
                 scratch: self.rules.scratch(),
                 asks: Asks::default(),
                 waiting: Vec::new(),
+                terms: Terms::default(),
             })
         })
     }
@@ -234,19 +236,19 @@ impl Visit<'_> {
     /// Answers everything that waits.
     async fn flush(&mut self, requests: &[&[u8]], replies: &mut Replies, counts: &mut Counts) {
         let Self { door, room, now, .. } = self;
-        let Room { asks, waiting, .. } = &mut **room;
+        let Room { asks, waiting, terms, .. } = &mut **room;
         asks.settle(&door.averages, &door.limiter, &door.statistics, *now).await;
         for Waiting { datagram, prefix, reply } in waiting.drain(..) {
             let request = requests.get(datagram).copied().unwrap_or_default();
             replies.push_with(|out| {
-                out.extend_from_slice(request.get(..prefix).unwrap_or_default());
+                push_first(request, prefix, out);
                 match reply {
                     Reply::Silence => {}
                     Reply::Pong => out.extend_from_slice(b"pong"),
                     Reply::Verdict(step) => {
                         let verdict = asks.verdict(step).unwrap_or(DEFAULT_VERDICT);
                         counts.decided(verdict.over);
-                        codec::write_verdict(&verdict, out);
+                        terms.write(&verdict, out);
                     }
                     Reply::Check(check) => {
                         let (check, steps) = *check;
@@ -339,5 +341,14 @@ impl Counts {
     fn decided(&mut self, is_over: bool) {
         let count = if is_over { &mut self.denied } else { &mut self.allowed };
         *count = count.saturating_add(1);
+    }
+}
+
+/// Appends the first `count` bytes of a request, of which there are at least as many.
+#[inline]
+fn push_first(request: &[u8], count: usize, out: &mut Vec<u8>) {
+    match request.first_chunk::<16>() {
+        Some(beginning) if count <= beginning.len() => number::push(beginning, count, out),
+        _ => out.extend_from_slice(request.get(..count).unwrap_or_default()),
     }
 }

@@ -4,10 +4,15 @@
 //! valid UTF-8 is a key like any other. The search takes time in proportion to the key, whatever
 //! the expression.
 
-use regex_automata::meta::{BuildError, Cache, Config, Regex};
-use regex_automata::nfa::thompson::WhichCaptures;
+use std::iter::successors;
+
+use regex_automata::hybrid::LazyStateID;
+use regex_automata::hybrid::dfa::{self, DFA};
+use regex_automata::meta::{BuildError, Config, Regex};
+use regex_automata::nfa::thompson::pikevm::{self, PikeVM};
+use regex_automata::nfa::thompson::{NFA, WhichCaptures};
 use regex_automata::util::primitives::NonMaxUsize;
-use regex_automata::util::syntax;
+use regex_automata::util::{start, syntax};
 use regex_automata::{Input, MatchKind, PatternSet};
 
 /// How much memory one expression may take when it is compiled.
@@ -16,6 +21,12 @@ pub const PATTERN_BYTES_MAX: usize = 1 << 20;
 pub const PATTERNS_BYTES_MAX: usize = 16 << 20;
 /// How much memory the table of a search for all of them may take, for every thread that searches.
 const TABLE_BYTES_MAX: usize = 2 << 20;
+/// A table that is full is made anew so often without asking
+const TABLES_MIN: usize = 3;
+/// whether each of its states has led through so many bytes; where not, it costs more than it saves.
+const BYTES_PER_STATE_MIN: usize = 10;
+/// How many places a word has a bit for.
+const WORD: usize = u64::BITS as usize;
 /// How many groups an expression can have, counting all of it as one.
 pub const GROUPS_MAX: usize = 16;
 /// How many parts a template can have.
@@ -127,48 +138,86 @@ impl<'k> Found<'k> {
 /// Several expressions, searched in one pass.
 #[derive(Debug, Default)]
 pub(super) struct Patterns {
-    /// `None` for no expressions.
-    regex: Option<Regex>,
+    /// The quick way: a table of what to expect behind each byte, filled in as keys come. There is
+    /// none for expressions that would take too much of it.
+    table: Option<DFA>,
+    /// The way that needs no table; `None` for no expressions.
+    plain: Option<PikeVM>,
 }
 
 /// What a search for several expressions needs, and keeps.
 #[derive(Debug)]
 pub(super) struct Searcher {
-    cache: Option<Cache>,
-    found: PatternSet,
+    table: Option<dfa::Cache>,
+    /// Made when it is first needed.
+    plain: Option<(pikevm::Cache, PatternSet)>,
+    found: Places,
 }
 
 impl Patterns {
     /// Expressions that are right by themselves; together they may be too many.
     pub(super) fn new(texts: &[&str]) -> Result<Self, Wrong> {
-        let config = Config::new()
-            .match_kind(MatchKind::All)
+        let config = NFA::config()
+            .utf8(false)
             .which_captures(WhichCaptures::None)
-            .nfa_size_limit(Some(PATTERNS_BYTES_MAX))
-            .hybrid_cache_capacity(TABLE_BYTES_MAX);
-        let regex = Regex::builder().syntax(ascii()).configure(config).build_many(texts);
+            .nfa_size_limit(Some(PATTERNS_BYTES_MAX));
+        let nfa = NFA::compiler().syntax(ascii()).configure(config).build_many(texts);
         // Each of them was built before, so nothing but their size can be wrong.
-        let refused = |_| {
+        let refused = || {
             let what = format!("take more than {PATTERNS_BYTES_MAX} bytes when compiled");
             Wrong { at: None, what }
         };
-        Ok(Self { regex: Some(regex.map_err(refused)?) })
+        let nfa = nfa.map_err(|_| refused())?;
+        let config = PikeVM::config().match_kind(MatchKind::All);
+        let plain = PikeVM::builder().configure(config).build_from_nfa(nfa.clone());
+        let config = DFA::config()
+            .match_kind(MatchKind::All)
+            .cache_capacity(TABLE_BYTES_MAX)
+            .minimum_cache_clear_count(Some(TABLES_MIN))
+            .minimum_bytes_per_state(Some(BYTES_PER_STATE_MIN));
+        let table = DFA::builder().configure(config).build_from_nfa(nfa).ok();
+        Ok(Self { table, plain: Some(plain.map_err(|_| refused())?) })
+    }
+
+    /// The same, searched the plain way.
+    #[cfg(test)]
+    pub(super) fn without_table(self) -> Self {
+        Self { table: None, ..self }
     }
 
     pub(super) fn searcher(&self) -> Searcher {
-        let cache = self.regex.as_ref().map(Regex::create_cache);
-        let count = self.regex.as_ref().map_or(0, Regex::pattern_len);
-        Searcher { cache, found: PatternSet::new(count) }
+        let table = self.table.as_ref().map(DFA::create_cache);
+        let count = self.plain.as_ref().map_or(0, PikeVM::pattern_len);
+        Searcher { table, plain: None, found: Places::new(count) }
     }
 
     /// Finds all that match the key, for [`Searcher::found_from`].
     #[inline]
     pub(super) fn search(&self, key: &[u8], searcher: &mut Searcher) {
-        let Searcher { cache, found } = searcher;
+        let Searcher { table, plain, found } = searcher;
         found.clear();
-        if let (Some(regex), Some(cache)) = (&self.regex, cache) {
-            regex.which_overlapping_matches_with(cache, &Input::new(key), found);
+        let went = match (&self.table, table) {
+            (Some(dfa), Some(cache)) => look_up(dfa, cache, key, found).is_some(),
+            _ => false,
+        };
+        if !went {
+            self.search_plainly(key, plain, found);
         }
+    }
+
+    #[cold]
+    fn search_plainly(
+        &self,
+        key: &[u8],
+        room: &mut Option<(pikevm::Cache, PatternSet)>,
+        found: &mut Places,
+    ) {
+        let Some(plain) = &self.plain else { return };
+        let new = || (plain.create_cache(), PatternSet::new(plain.pattern_len()));
+        let (cache, set) = room.get_or_insert_with(new);
+        set.clear();
+        plain.which_overlapping_matches(cache, &Input::new(key), set);
+        set.iter().for_each(|place| found.insert(place.as_usize()));
     }
 }
 
@@ -176,7 +225,104 @@ impl Searcher {
     /// The places of those that matched the key that was searched last, from `start` on, in order.
     #[inline]
     pub(super) fn found_from(&self, start: usize) -> impl Iterator<Item = usize> {
-        self.found.iter().map(|id| id.as_usize()).skip_while(move |place| *place < start)
+        let first = self.found.first_from(start);
+        successors(first, |place| self.found.first_from(place.saturating_add(1)))
+    }
+}
+
+/// Finds the places of all that match; nothing if the table would have to be made anew too often.
+///
+/// The library's own search for a set does the same behind calls that take longer than a short key: with it, and
+/// numbers by `itoa`, a datagram takes 53 % more instructions.
+#[inline]
+fn look_up(dfa: &DFA, cache: &mut dfa::Cache, key: &[u8], found: &mut Places) -> Option<()> {
+    cache.search_start(0);
+    let mut state = dfa.start_state(cache, &start::Config::new()).ok()?;
+    let mut bytes = key.iter();
+    loop {
+        let (last, byte) = skip(dfa, cache, state, &mut bytes);
+        state = last;
+        let Some(byte) = byte else { break };
+        state = dfa.next_state(cache, state, *byte).ok()?;
+        if state.is_match() {
+            insert_all(dfa, cache, state, found);
+        } else if state.is_dead() {
+            break;
+        } else if state.is_quit() {
+            return None;
+        }
+    }
+    if !state.is_dead() {
+        state = dfa.next_eoi_state(cache, state).ok()?;
+        if state.is_match() {
+            insert_all(dfa, cache, state, found);
+        }
+    }
+    cache.search_finish(key.len());
+    Some(())
+}
+
+/// Goes on while the next state is in the table and nothing is to be said of it, which is most often.
+/// Returns the last such state, and the byte that leads elsewhere, if one does.
+#[inline]
+fn skip<'k>(
+    dfa: &DFA,
+    cache: &dfa::Cache,
+    mut state: LazyStateID,
+    bytes: &mut std::slice::Iter<'k, u8>,
+) -> (LazyStateID, Option<&'k u8>) {
+    if state.is_tagged() {
+        return (state, bytes.next());
+    }
+    for byte in bytes {
+        let next = dfa.next_state_untagged(cache, state, *byte);
+        if next.is_tagged() {
+            return (state, Some(byte));
+        }
+        state = next;
+    }
+    (state, None)
+}
+
+fn insert_all(dfa: &DFA, cache: &dfa::Cache, state: LazyStateID, found: &mut Places) {
+    for index in 0..dfa.match_len(cache, state) {
+        found.insert(dfa.match_pattern(cache, state, index).as_usize());
+    }
+}
+
+/// Places in a list, in order: a bit for each.
+#[derive(Debug)]
+struct Places {
+    words: Box<[u64]>,
+}
+
+impl Places {
+    fn new(count: usize) -> Self {
+        Self { words: vec![0; count.div_ceil(WORD)].into() }
+    }
+
+    fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    fn insert(&mut self, place: usize) {
+        if let Some(word) = self.words.get_mut(place.div_euclid(WORD)) {
+            *word |= 1 << place.rem_euclid(WORD);
+        }
+    }
+
+    /// The first from `start` on.
+    #[inline]
+    fn first_from(&self, start: usize) -> Option<usize> {
+        let (mut at, mut bit) = (start.div_euclid(WORD), start.rem_euclid(WORD));
+        loop {
+            let rest = self.words.get(at)? >> bit;
+            if rest != 0 {
+                let bit = bit.saturating_add(rest.trailing_zeros() as usize);
+                return Some(at.saturating_mul(WORD).saturating_add(bit));
+            }
+            (at, bit) = (at.saturating_add(1), 0);
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-use super::codec::{Verdict, write_stats, write_verdict};
+use super::codec::{Terms, Verdict, write_stats, write_verdict};
 use super::pattern::{Found, GROUPS_MAX, Pattern, Patterns, Template, Wrong};
 use super::rules::Rules;
 use ratekeeper::Limits;
@@ -153,17 +153,20 @@ fn the_table_finds_what_each_expression_finds_alone() {
     const BYTES: [u8; 8] = [b'a', b'b', b'A', b' ', b'.', b'1', b'\n', 0xff];
     let mut random = Random::new(7);
     let alone: Vec<Pattern> = TEXTS.iter().map(|text| Pattern::new(text).unwrap()).collect();
-    let together = Patterns::new(&TEXTS).unwrap();
-    let mut searcher = together.searcher();
+    let quick = Patterns::new(&TEXTS).unwrap();
+    let plain = Patterns::new(&TEXTS).unwrap().without_table();
+    let (mut quickly, mut plainly) = (quick.searcher(), plain.searcher());
     for _ in 0..50_000 {
         let length = random.index(12);
         let key: Vec<u8> = (0..length).map(|_| pick(&BYTES, &mut random)).collect();
         let expected: Vec<usize> = places(&alone, &key).collect();
-        together.search(&key, &mut searcher);
-        assert!(searcher.found_from(0).eq(expected.iter().copied()), "{key:?}");
+        quick.search(&key, &mut quickly);
+        assert!(quickly.found_from(0).eq(expected.iter().copied()), "{key:?}");
+        plain.search(&key, &mut plainly);
+        assert!(plainly.found_from(0).eq(expected.iter().copied()), "{key:?}");
         let start = random.index(TEXTS.len());
         let behind = expected.iter().copied().filter(|place| *place >= start);
-        assert!(searcher.found_from(start).eq(behind), "{key:?} from {start}");
+        assert!(quickly.found_from(start).eq(behind), "{key:?} from {start}");
     }
 }
 
@@ -185,6 +188,26 @@ fn expressions_that_fill_the_table_again_and_again_are_still_found() {
         together.search(&key, &mut searcher);
         let expected = places(&alone, &key);
         assert!(searcher.found_from(0).eq(expected), "{}", key.escape_ascii());
+    }
+}
+
+#[test]
+fn verdicts_of_rules_in_turn_are_written_as_each_alone() {
+    const NUMBERS: [f64; 9] =
+        [0.0, 0.05, 9.95, 22.0, 99_999_999.94, 99_999_999.95, 1e9, 1e12, f64::NAN];
+    let mut random = Random::new(9);
+    let mut terms = Terms::default();
+    for _ in 0..50_000 {
+        let verdict = Verdict {
+            over: random.index(2) == 1,
+            rate: pick(&NUMBERS, &mut random),
+            limit: pick(&NUMBERS, &mut random),
+            period_secs: pick(&[0, 20, u64::MAX], &mut random),
+        };
+        let (mut out, mut alone) = (b"1 ".to_vec(), b"1 ".to_vec());
+        terms.write(&verdict, &mut out);
+        write_verdict(&verdict, &mut alone);
+        assert_eq!(out.escape_ascii().to_string(), alone.escape_ascii().to_string());
     }
 }
 

@@ -18,6 +18,7 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Violation> {
     let mut violations = Vec::new();
     violations.extend(name(path));
     violations.extend(length(path, text));
+    violations.extend(layout(path, text));
     if WRITTEN.iter().any(|extension| has_extension(path, extension)) {
         violations.extend(white_space(path, text));
         violations.extend(last_newline(path, text));
@@ -48,6 +49,22 @@ fn length(path: &str, text: &str) -> Option<Violation> {
     let lines = text.lines().count();
     (lines > max)
         .then(|| Violation::new(path, max + 1, format!("{lines} lines, more than {max}: {remedy}")))
+}
+
+/// One way to lay out modules: `foo.rs` beside `foo/`, with its unit tests in `foo/tests.rs`.
+fn layout(path: &str, text: &str) -> Option<Violation> {
+    if !has_extension(path, "rs") || !path.contains("/src/") {
+        return None;
+    }
+    if path.ends_with("/mod.rs") {
+        return Some(Violation::new(path, 1, "a module is `foo.rs` beside its folder `foo/`"));
+    }
+    let tests = "unit tests of `foo.rs` are in `foo/tests.rs`: move them there";
+    if path.ends_with("_tests.rs") {
+        return Some(Violation::new(path, 1, tests));
+    }
+    let inline = text.lines().position(|line| line == "mod tests {")?;
+    Some(Violation::new(path, inline + 1, tests))
 }
 
 fn white_space(path: &str, text: &str) -> Vec<Violation> {

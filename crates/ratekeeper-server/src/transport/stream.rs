@@ -70,7 +70,7 @@ impl<D> Clone for Streams<D> {
 /// What the connections of one worker share.
 struct Worker<D> {
     streams: Streams<D>,
-    server_context: ServerContext,
+    server: ServerContext,
     input: RefCell<Vec<u8>>,
     output: RefCell<Vec<u8>>,
     spares: Spares,
@@ -83,19 +83,14 @@ struct Worker<D> {
 impl<D: StreamDoor> Streams<D> {
     /// Accepts and serves connections until the server is to stop, and then until all that was
     /// received is answered. To be run in a `LocalSet`.
-    pub(crate) async fn serve(
-        self,
-        listener: TcpListener,
-        server_context: ServerContext,
-        index: usize,
-    ) {
+    pub(crate) async fn serve(self, listener: TcpListener, server: ServerContext, index: usize) {
         // What one read can cause must fit the bound of what may wait.
         let read_bytes = (self.settings.output_bytes / D::REPLY_BYTES_PER_BYTE).max(1);
         let most = if self.door.waits() { WAITING_READ_BYTES_MAX } else { READ_BYTES_MAX };
         let entrance = self.entrance.clone();
         let worker = Rc::new(Worker {
             streams: self,
-            server_context: server_context.clone(),
+            server: server.clone(),
             input: RefCell::new(vec![0; read_bytes.min(most)]),
             output: RefCell::default(),
             spares: Spares::default(),
@@ -103,7 +98,7 @@ impl<D: StreamDoor> Streams<D> {
             underway: Semaphore::new(UNDERWAY_REQUEST_BYTES_MAX),
         });
         let converse = |stream, guest| Rc::clone(&worker).converse(stream, guest);
-        entrance.serve(listener, &server_context, index, converse).await;
+        entrance.serve(listener, &server, index, converse).await;
     }
 }
 
@@ -127,7 +122,7 @@ impl<D: StreamDoor> Worker<D> {
     async fn answer(&self, stream: &mut TcpStream, guest: &Guest) -> Result<(), Ended> {
         stream.set_nodelay(true).map_err(|_| Ended::Gone)?;
         let mut session = D::Session::default();
-        let heard_at = Cell::new(self.server_context.time.now());
+        let heard_at = Cell::new(self.server.time.now());
         let mut end = pin!(self.end(&heard_at));
         let mut wakeup = WakeFlag::new();
         let mut has_answered = false;
@@ -186,7 +181,7 @@ impl<D: StreamDoor> Worker<D> {
             let Some(idle) = self.streams.settings.idle else { return pending().await };
             // The timer runs on while requests come; when it ends, the last of them counts.
             loop {
-                let silent: Duration = self.server_context.time.now().since(heard_at.get()).into();
+                let silent: Duration = self.server.time.now().since(heard_at.get()).into();
                 match idle.checked_sub(silent) {
                     None | Some(Duration::ZERO) => return,
                     Some(left) => sleep(left).await,
@@ -195,7 +190,7 @@ impl<D: StreamDoor> Worker<D> {
         };
         tokio::select! {
             biased;
-            () = self.server_context.draining() => End::Draining,
+            () = self.server.draining() => End::Draining,
             () = silence => End::Silence,
         }
     }
@@ -221,14 +216,14 @@ impl<D: StreamDoor> Worker<D> {
     /// How this connection may look by itself for what comes next.
     fn lookout(&self, has_answered: bool) -> Option<&Lookout> {
         // Where buckets are elsewhere, what was read could not stay in the buffer of all.
-        self.server_context.lookout().filter(|_| has_answered && !self.streams.door.waits())
+        self.server.lookout().filter(|_| has_answered && !self.streams.door.waits())
     }
 
     /// Reads what comes next without the runtime, for as long as the worker stays awake for it. Says
     /// how many bytes that are.
     async fn look(&self, stream: &TcpStream, lookout: &Lookout) -> Option<Result<usize, Ended>> {
         let read = || self.read(stream, Hear::Ask, <[u8]>::len).transpose();
-        lookout.look(|| self.server_context.time.now(), read).await
+        lookout.look(|| self.server.time.now(), read).await
     }
 
     /// The server is to stop: what has arrived is answered, the rest is not waited for.
@@ -238,7 +233,7 @@ impl<D: StreamDoor> Worker<D> {
         guest: &Guest,
         session: &mut D::Session,
     ) -> Result<(), Ended> {
-        let heard_until = self.server_context.time.now().after(LINGER.into());
+        let heard_until = self.server.time.now().after(LINGER.into());
         let mut heard_bytes = 0;
         loop {
             match self.step(stream, guest, session, Hear::Ask).await? {
@@ -296,7 +291,7 @@ impl<D: StreamDoor> Worker<D> {
             self.write_rest(stream, rest).await?;
             return Ok(Some(went));
         }
-        let now = self.server_context.time.now();
+        let now = self.server.time.now();
         let mut counts = Counts::default();
         let went = self.read(stream, hear, |input| {
             let output = &mut *self.output.borrow_mut();
@@ -323,7 +318,7 @@ impl<D: StreamDoor> Worker<D> {
             None => write_now(stream, &self.output.borrow())?,
         };
         // What the client does not take at once is not our time.
-        guest.counters().took(self.server_context.time.now().since(now), counts.requests);
+        guest.counters().took(self.server.time.now().since(now), counts.requests);
         self.write_rest(stream, rest).await?;
         Ok(Some(went))
     }
@@ -337,7 +332,7 @@ impl<D: StreamDoor> Worker<D> {
         session: &mut D::Session,
         hear: Hear,
     ) -> Result<Option<(Went, Rest)>, Ended> {
-        let begun = self.server_context.time.now();
+        let begun = self.server.time.now();
         let door = &self.streams.door;
         let mut counts = Counts::default();
         let _turn = self.turns.acquire().await;
@@ -345,9 +340,9 @@ impl<D: StreamDoor> Worker<D> {
         let Some(input) = read else { return Ok(None) };
         let bytes = u32::try_from(input.len()).unwrap_or(u32::MAX);
         // Who finds no room in time is answered without those who have the buckets.
-        let patience = self.server_context.patience;
+        let patience = self.server.patience;
         let _room = timeout(patience, self.underway.acquire_many(bytes)).await;
-        let waited = Duration::from(self.server_context.time.now().since(begun));
+        let waited = Duration::from(self.server.time.now().since(begun));
         let patience = patience.saturating_sub(waited);
         let now = begun.after(waited.into());
         let mut output = Vec::new();
@@ -362,7 +357,7 @@ impl<D: StreamDoor> Worker<D> {
         let flow = ratekeeper_redis::in_time(patience, answering).await;
         guest.counters().add(&counts);
         let rest = write_now(stream, &output)?;
-        guest.counters().took(self.server_context.time.now().since(begun), counts.requests);
+        guest.counters().took(self.server.time.now().since(begun), counts.requests);
         Ok(Some((Went { flow, now: begun, bytes: input.len() }, rest)))
     }
 

@@ -46,3 +46,18 @@ fn tabs_are_refused_in_rust_and_markdown_only() {
 fn a_file_ends_with_a_newline() {
     assert_eq!(lines(&check("a.md", "a\nb")), [2]);
 }
+
+#[test]
+fn modules_and_their_tests_are_laid_out_one_way() {
+    let of = |path, text| check(path, text).iter().map(|it| it.to_string()).collect::<Vec<_>>();
+    assert_eq!(of("crates/a/src/foo.rs", "mod tests;\n"), Vec::<String>::new());
+    assert_eq!(of("crates/a/tests/it/shared/mod.rs", "mod tests {\n}\n"), Vec::<String>::new());
+    for (path, text, line) in [
+        ("crates/a/src/foo/mod.rs", "", 1),
+        ("crates/a/src/foo_tests.rs", "", 1),
+        ("crates/a/src/foo.rs", "fn a() {}\n\n#[cfg(test)]\nmod tests {\n}\n", 4),
+    ] {
+        let told = of(path, text);
+        assert!(told.len() == 1 && told[0].starts_with(&format!("{path}:{line}: ")), "{told:?}");
+    }
+}

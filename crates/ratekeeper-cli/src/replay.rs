@@ -23,7 +23,7 @@ pub(crate) use rows::BadRow;
 
 /// The same input must give the same output, also when memory runs short; and what is recorded is
 /// not an attack on the table.
-const SECRET: Secret = Secret::new(0x746f_6c6c_6761_7465, 0x7265_706c_6179);
+const SECRET: Secret = Secret::new(0x7261_7465_6b65_6570, 0x7265_706c_6179);
 
 /// A limiter for recorded times, which may step back.
 fn limiter(limits: Limits) -> Result<Limiter, Error> {

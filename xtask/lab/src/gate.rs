@@ -30,7 +30,7 @@ const KEYS: usize = 1_000;
 /// A burst that is not used up.
 const WIDE: u64 = 1_000_000;
 /// With a secret of its own, every run would walk through another table.
-const SECRET: Secret = Secret::new(0x746f_6c6c_6761_7465, 0x6761_7465);
+const SECRET: Secret = Secret::new(0x7261_7465_6b65_6570, 0x6570_6572);
 const START: Moment = Moment::from_nanos(1_700_000_000_000_000_000);
 /// How much time passes from one request to the next.
 const BETWEEN: Nanos = Nanos::new(10_000_000);

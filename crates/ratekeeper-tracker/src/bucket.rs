@@ -121,8 +121,14 @@ impl Bucket {
     #[inline]
     pub(crate) fn is_open(&mut self, hold: &Hold, now: Moment, credit: Length) -> bool {
         self.refusals.shut_until(now).is_none()
-            && self.unstated.as_ref().is_none_or(|unstated| unstated.opens_at(now) <= now)
+            && self.paced_until(now).is_none()
             && self.has_room(hold, now, credit)
+    }
+
+    /// Until when a limit that shows only in refusals lets nobody pass, if that is after `now`.
+    #[inline]
+    pub(crate) fn paced_until(&self, now: Moment) -> Option<Moment> {
+        self.unstated.as_ref().map(|unstated| unstated.opens_at(now)).filter(|&at| at > now)
     }
 
     /// Whether there is room for a request, whatever was refused.
@@ -153,8 +159,7 @@ impl Bucket {
         if let Some(block) = self.refusals.block().filter(|block| block.opens_at() > now) {
             return Shut::by_block(block);
         }
-        let paced = self.unstated.as_ref().map(|unstated| unstated.opens_at(now));
-        if let Some(until) = paced.filter(|&at| at > now) {
+        if let Some(until) = self.paced_until(now) {
             return Shut { until: Some(until), ..Shut::until_answered(Reason::Spent) };
         }
         if self.knowledge == Knowledge::None {
@@ -299,7 +304,7 @@ impl Bucket {
             _ if is_known => Reaction::Nothing,
             Some(unstated) if learns => unstated.refuse(sent, self.in_flight.requests, now),
             None if learns => {
-                self.unstated = Some(Box::new(UnstatedLimit::new(now)));
+                self.unstated = Some(Box::new(UnstatedLimit::new(bounds.longest, now)));
                 Reaction::Unknown
             }
             _ => Reaction::Unknown,
@@ -424,6 +429,9 @@ impl Bucket {
         self.refusals.end_by(now.after(longest));
         self.crowded_until = self.crowded_until.min(now.after(longest));
         self.budgets.iter_mut().for_each(|budget| budget.wait_at_most(longest, now));
+        if let Some(unstated) = &mut self.unstated {
+            unstated.wait_at_most(longest, now);
+        }
     }
 
     /// Forgets what refusals have said as well.

@@ -30,7 +30,7 @@ use crate::verdict::Reservation;
 pub const SAVED_BYTES_MAX: usize = 1 << 28;
 /// What the first line begins with, and which way of writing the rest it announces.
 const MAGIC: &str = "ratekeeper-tracker";
-const FORMAT: &str = "2";
+const FORMAT: &str = "3";
 /// Any number will do.
 const SEED: u64 = 0x5afe_57a7;
 /// How a moment and a text begin when they are written: a text never is a moment.

@@ -43,7 +43,8 @@ pub struct State {
     pub in_flight: u64,
     /// How many wait for the bucket.
     pub waiting: u64,
-    /// When it is full again, or has more where only that is said; if it is known.
+    /// When it is full again, or has more where only that is said; if it is known. Where the limit
+    /// is learnt from refusals, when the next request may go.
     pub reset_in: Option<Nanos>,
     /// For how long the server refuses everything.
     pub refused_for: Option<Nanos>,
@@ -99,6 +100,7 @@ impl Account {
     }
 
     fn of_bucket(&self, bucket: &Bucket, now: Moment) -> Vec<State> {
+        let paced_until = bucket.paced_until(now);
         let none = State {
             scope: bucket.refusals.block().map_or(Scope::User, |block| block.scope),
             origin: Arc::clone(&self.origin),
@@ -109,7 +111,7 @@ impl Account {
             remaining: None,
             in_flight: bucket.in_flight.requests,
             waiting: bucket.waiting(Unit::Requests),
-            reset_in: None,
+            reset_in: paced_until.map(|at| at.since(now)),
             refused_for: refused_for(&bucket.refusals, now),
         };
         if bucket.budgets.is_empty() {
@@ -121,7 +123,11 @@ impl Account {
             limit: budget.limit,
             remaining: budget.left(now, self.credit.given()),
             in_flight: bucket.in_flight.of(budget.unit),
-            reset_in: budget.reset_at().filter(|&at| at > now).map(|at| at.since(now)),
+            reset_in: budget
+                .reset_at()
+                .max(paced_until)
+                .filter(|&at| at > now)
+                .map(|at| at.since(now)),
             ..none.clone()
         };
         bucket.budgets.iter().map(of).collect()

@@ -18,6 +18,8 @@ mod one_window;
 #[cfg(feature = "tokio")]
 mod origins;
 #[cfg(feature = "tokio")]
+mod outages;
+#[cfg(feature = "tokio")]
 mod paces;
 #[cfg(all(feature = "reqwest", feature = "tower"))]
 mod redirects;

@@ -457,6 +457,7 @@ impl Bucket {
         self.in_flight.requests == 0
             && self.lines.is_none()
             && self.refusals.shut_until(now).is_none()
+            && self.paced_until(now).is_none()
             && !self.budgets.iter().any(is_spent)
     }
 }

@@ -10,6 +10,8 @@ mod discord;
 mod hostile;
 mod interleavings;
 #[cfg(feature = "tokio")]
+mod lone_numbers;
+#[cfg(feature = "tokio")]
 mod longest_wait;
 mod models;
 mod more;

@@ -36,7 +36,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// What the API answers: how much is left, and for how long.
-fn five_a_second() -> impl Fn(&Request<hyper::body::Incoming>) -> Response<Full<Bytes>> {
+fn five_a_second() -> impl Fn(&Request<Bytes>) -> Response<Full<Bytes>> {
     let clock = Clock::start();
     let window = Mutex::new((Moment::EPOCH, 0_u32));
     move |_| {

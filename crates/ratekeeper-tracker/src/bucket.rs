@@ -7,7 +7,7 @@ use ratekeeper_time::{Moment, Nanos};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::block::{Block, RefusalTerms, Refusals, WaitBounds};
+use crate::block::{Block, RefusalTerms, WaitBounds};
 use crate::budget::{Budget, Heard, Open, Refill, Trip};
 use crate::cost_estimate::Payer;
 use crate::credit::Credit;
@@ -15,8 +15,8 @@ use crate::dialect::Dialect;
 use crate::headers::{BUDGETS_MAX, Told, Unit, Wait};
 use crate::length::Length;
 use crate::lines::Lines;
+use crate::refused_limit::RefusedLimit;
 use crate::request::{Costs, Hold, Load};
-use crate::unstated_limit::{Reaction, UnstatedLimit};
 use crate::verdict::Reason;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,9 +35,7 @@ pub(crate) struct Bucket {
     pub(crate) budgets: SmallVec<[Budget; 1]>,
     #[serde(skip)]
     pub(crate) in_flight: Load,
-    pub(crate) refusals: Refusals,
-    /// A limit that shows only in refusals.
-    unstated: Option<Box<UnstatedLimit>>,
+    pub(crate) refused: RefusedLimit,
     /// When one more may go to find out, if nothing was heard until then.
     another_at: Moment,
     /// Until then there are more budgets than are kept: one request at a time.
@@ -87,8 +85,7 @@ impl Bucket {
             knowledge: Knowledge::None,
             budgets: SmallVec::new(),
             in_flight: Load::default(),
-            refusals: Refusals::default(),
-            unstated: None,
+            refused: RefusedLimit::default(),
             another_at: Moment::EPOCH,
             crowded_until: Moment::EPOCH,
             lines: None,
@@ -120,9 +117,7 @@ impl Bucket {
     /// Whether a request may go, by this bucket alone.
     #[inline]
     pub(crate) fn is_open(&mut self, hold: &Hold, now: Moment, credit: Length) -> bool {
-        self.refusals.shut_until(now).is_none()
-            && self.unstated.as_ref().is_none_or(|unstated| unstated.opens_at(now) <= now)
-            && self.has_room(hold, now, credit)
+        self.refused.is_open(now) && self.has_room(hold, now, credit)
     }
 
     /// Whether there is room for a request, whatever was refused.
@@ -150,11 +145,10 @@ impl Bucket {
     /// Why a request may not go.
     #[cold]
     fn shut(&mut self, hold: &Hold, now: Moment, credit: Length) -> Shut {
-        if let Some(block) = self.refusals.block().filter(|block| block.opens_at() > now) {
+        if let Some(block) = self.refused.block().filter(|block| block.opens_at() > now) {
             return Shut::by_block(block);
         }
-        let paced = self.unstated.as_ref().map(|unstated| unstated.opens_at(now));
-        if let Some(until) = paced.filter(|&at| at > now) {
+        if let Some(until) = self.refused.paced_until(now) {
             return Shut { until: Some(until), ..Shut::until_answered(Reason::Spent) };
         }
         if self.knowledge == Knowledge::None {
@@ -221,10 +215,7 @@ impl Bucket {
         if one_by_one && requests_before > 0 {
             return None;
         }
-        let mut at = self.refusals.shut_until(now).unwrap_or(now);
-        if let Some(unstated) = &self.unstated {
-            at = at.max(unstated.predict(costs(Unit::Requests).1, at));
-        }
+        let mut at = self.refused.predict(costs(Unit::Requests).1, now);
         for budget in &self.budgets {
             let (cost, before) = costs(budget.unit);
             let margin = budget.estimate.as_ref().map_or(0, |estimate| estimate.margin(1));
@@ -246,22 +237,14 @@ impl Bucket {
         if self.knowledge != Knowledge::Free {
             self.another_at = now.after(credit.patience());
         }
-        // Seldom anything was ever refused.
-        if self.refusals.block().is_some() {
-            self.refusals.let_pass(now, credit.patience());
-        } else if let Some(unstated) = &mut self.unstated {
-            unstated.take(self.in_flight.requests, now);
-        }
+        self.refused.let_pass(self.in_flight.requests, now, credit.patience());
         self.in_flight.add(hold);
     }
 
     /// A request that was let pass was not sent.
     pub(crate) fn give_back(&mut self, hold: &Hold, sent: Moment) {
         self.land(hold, sent);
-        self.refusals.lose(sent);
-        if let Some(unstated) = &mut self.unstated {
-            unstated.give_back(sent);
-        }
+        self.refused.give_back(sent);
     }
 
     /// A request is no longer in flight.
@@ -275,17 +258,7 @@ impl Bucket {
         }
     }
 
-    /// A request that was sent then was answered and not refused.
-    #[inline]
-    pub(crate) fn serve(&mut self, heard: &Heard) {
-        let went_first = self.refusals.end(heard.sent);
-        if let Some(unstated) = &mut self.unstated {
-            unstated.serve(heard.sent, went_first, heard.now);
-        }
-    }
-
     /// A request was refused; `learns` if the limit may be one that shows in nothing else.
-    #[cold]
     pub(crate) fn refuse(
         &mut self,
         refused: RefusalTerms,
@@ -293,23 +266,8 @@ impl Bucket {
         heard: &Heard,
         bounds: WaitBounds,
     ) {
-        let (sent, now) = (heard.sent, heard.now);
-        let is_known = self.refusals.block().is_some_and(|block| sent < block.until);
-        let reaction = match &mut self.unstated {
-            _ if is_known => Reaction::Nothing,
-            Some(unstated) if learns => unstated.refuse(sent, self.in_flight.requests, now),
-            None if learns => {
-                self.unstated = Some(Box::new(UnstatedLimit::new(now)));
-                Reaction::Unknown
-            }
-            _ => Reaction::Unknown,
-        };
-        let pause = match reaction {
-            Reaction::Slower | Reaction::Nothing if refused.wait.is_none() => return,
-            Reaction::Pause(until) => Some(until),
-            _ => None,
-        };
-        self.refusals.refuse((sent, now), refused, bounds, pause);
+        let (at, in_flight) = ((heard.sent, heard.now), self.in_flight.requests);
+        self.refused.refuse(refused, learns, at, in_flight, bounds);
     }
 
     /// Whether nothing was taken of any budget: the next request begins their windows.
@@ -397,7 +355,7 @@ impl Bucket {
         self.crowded_until = self.crowded_until.max(until);
         if told.remaining == Some(0) {
             let truly_secs = wait.truly_secs_beyond(heard.longest.into());
-            self.refusals.shut(heard.now, until, truly_secs);
+            self.refused.shut(heard.now, until, truly_secs);
         }
     }
 
@@ -421,22 +379,21 @@ impl Bucket {
 
     /// Whatever was said, one more request may find out after the longest wait from now on.
     pub(crate) fn wait_at_most(&mut self, longest: Nanos, now: Moment) {
-        self.refusals.end_by(now.after(longest));
         self.crowded_until = self.crowded_until.min(now.after(longest));
         self.budgets.iter_mut().for_each(|budget| budget.wait_at_most(longest, now));
+        self.refused.wait_at_most(longest, now);
     }
 
     /// Forgets what refusals have said as well.
     pub(crate) fn forget(&mut self) {
         self.begin_anew();
-        self.refusals = Refusals::default();
-        self.unstated = None;
+        self.refused = RefusedLimit::default();
     }
 
     /// Counts a request that may have been sent and will not be answered.
     pub(crate) fn lose(&mut self, hold: &Hold, heard: &Heard) {
         self.land(hold, heard.sent);
-        self.refusals.lose(heard.sent);
+        self.refused.lose(heard.sent);
         for budget in &mut self.budgets {
             budget.spend(hold.of(budget.unit), heard);
         }
@@ -448,7 +405,7 @@ impl Bucket {
         let is_spent = |budget: &Budget| budget.left(now, Length::ZERO) == Some(0);
         self.in_flight.requests == 0
             && self.lines.is_none()
-            && self.refusals.shut_until(now).is_none()
+            && self.refused.is_open(now)
             && !self.budgets.iter().any(is_spent)
     }
 }

@@ -15,6 +15,13 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 /// For how long the server's clock is remembered, at least; at most twice as long. Clocks drift.
 const CLOCK_MEMORY: Nanos = Nanos::from_secs(600);
 
+/// Where waits that were taken for milliseconds are refused so often in a row, they were seconds.
+const GUESSES_MAX: u32 = 3;
+/// By how much two answers may differ that tell the same end of a wait, in seconds; one comes so much
+/// later than the other that they do not tell it because they say the same number.
+const SAME_END: Nanos = Nanos::new(1_500_000_000);
+const LATER: Nanos = Nanos::from_secs(3);
+
 /// What so many budgets have shown is expected of others.
 const SHOWN: u32 = 2;
 
@@ -26,7 +33,11 @@ pub(crate) struct Dialect {
     /// Whether `Retry-After` is in milliseconds.
     pub(crate) is_header_millis: bool,
     /// Whether a wait in milliseconds was seen to be one.
-    is_unit_sure: bool,
+    pub(crate) is_unit_sure: bool,
+    /// How many waits in a row were refused at their end that were likely milliseconds, and how many
+    /// refusals in a row told the same end as the one before, if they count seconds.
+    refused_guesses: u32,
+    same_ends: u32,
     /// The latest wait that was divided by a thousand, until an answer shows whether that was right.
     #[serde(skip)]
     shortened: Option<ShortenedWait>,
@@ -56,9 +67,14 @@ pub(crate) enum Rounding {
 #[derive(Clone, Copy, Debug)]
 struct ShortenedWait {
     bucket: Option<Slot>,
+    said_at: Moment,
     until: Moment,
     /// Until when it would last if it counted seconds.
     longer_until: Moment,
+    /// Whether nothing but the number itself speaks for milliseconds.
+    is_guess: bool,
+    /// Whether a request that was sent after it was answered.
+    is_answered: bool,
 }
 
 /// By how much the server's clock is ahead of the caller's.
@@ -80,18 +96,53 @@ pub(crate) struct Ahead {
 }
 
 impl Dialect {
-    /// A bucket waits for as many milliseconds, because of what the API has shown before.
-    pub(crate) fn shorten(&mut self, bucket: Option<Slot>, now: Moment, wait: Nanos) {
+    /// A bucket waits for as many milliseconds, because of what the API has shown before, or as a
+    /// guess.
+    pub(crate) fn shorten(
+        &mut self,
+        bucket: Option<Slot>,
+        now: Moment,
+        wait: Nanos,
+        is_guess: bool,
+    ) {
         let longer = Nanos::new(wait.get().saturating_mul(1_000));
         let (until, longer_until) = (now.after(wait), now.after(longer));
-        self.shortened = Some(ShortenedWait { bucket, until, longer_until });
+        let (said_at, is_answered) = (now, false);
+        self.shortened =
+            Some(ShortenedWait { bucket, said_at, until, longer_until, is_guess, is_answered });
     }
 
-    /// A request of a bucket was refused. If it was sent after a wait in milliseconds, they were
-    /// perhaps seconds.
-    pub(crate) fn hear_refused(&mut self, bucket: Option<Slot>, sent: Moment) {
-        if self.take_shortened(bucket, sent).is_some() && !self.is_unit_sure {
+    /// A request of a bucket was refused; `ends` is until when, if the number in the body counts
+    /// seconds. If it was sent after a wait in milliseconds, they were perhaps seconds.
+    pub(crate) fn hear_refused(
+        &mut self,
+        bucket: Option<Slot>,
+        (sent, now): (Moment, Moment),
+        ends: Option<Moment>,
+    ) {
+        let Some(wait) = self.shortened_before(bucket, sent) else { return };
+        let is_first = !std::mem::replace(&mut wait.is_answered, true);
+        let wait = *wait;
+        if !wait.is_guess {
+            if is_first && !self.is_unit_sure {
+                self.forget_units();
+            }
+            return;
+        }
+        let off = ends.map(|ends| ends.since(wait.longer_until).max(wait.longer_until.since(ends)));
+        let is_later = now.since(wait.said_at) >= LATER;
+        let is_same = is_later && off.is_some_and(|off| off <= SAME_END);
+        self.same_ends = if is_same { self.same_ends + 1 } else { 0 };
+        self.refused_guesses += u32::from(is_first);
+        // A request of the same bucket may also be served because it is of another kind.
+        let is_wrong = if self.is_unit_sure {
+            self.same_ends >= GUESSES_MAX
+        } else {
+            self.same_ends > 0 || self.refused_guesses >= GUESSES_MAX
+        };
+        if is_wrong {
             self.forget_units();
+            self.body = Some(BodyUnit::Seconds);
         }
     }
 
@@ -99,9 +150,11 @@ impl Dialect {
     #[inline]
     pub(crate) fn hear_served(&mut self, bucket: Option<Slot>, sent: Moment) {
         if self.shortened.is_some()
-            && let Some(wait) = self.take_shortened(bucket, sent)
+            && let Some(wait) = self.shortened_before(bucket, sent)
+            && !std::mem::replace(&mut wait.is_answered, true)
         {
             self.is_unit_sure |= sent < wait.longer_until;
+            self.refused_guesses = 0;
         }
     }
 
@@ -109,11 +162,16 @@ impl Dialect {
     pub(crate) fn forget_units(&mut self) {
         (self.body, self.shortened) = (None, None);
         (self.is_header_millis, self.is_unit_sure) = (false, false);
+        (self.refused_guesses, self.same_ends) = (0, 0);
     }
 
     /// The wait after which a request of its bucket was sent.
-    fn take_shortened(&mut self, bucket: Option<Slot>, sent: Moment) -> Option<ShortenedWait> {
-        self.shortened.take_if(|wait| wait.bucket == bucket && sent >= wait.until)
+    fn shortened_before(
+        &mut self,
+        bucket: Option<Slot>,
+        sent: Moment,
+    ) -> Option<&mut ShortenedWait> {
+        self.shortened.as_mut().filter(|wait| wait.bucket == bucket && sent >= wait.until)
     }
 
     /// What is expected of a budget of which nothing is known.

@@ -31,6 +31,7 @@ mod recent;
 #[cfg(feature = "reqwest")]
 pub mod redirect;
 mod refusal;
+mod refused_limit;
 #[cfg(any(feature = "tower", feature = "reqwest"))]
 pub mod replay;
 mod request;

@@ -24,7 +24,9 @@
 //!
 //! # Redirects
 //!
-//! With [`Gate::client`] each request that a redirect leads to asks the gate. A client that was built
+//! With [`Gate::client`] each request that a redirect leads to asks the gate: the gate follows up to
+//! ten redirects of a request, and whatever redirect policy the builder had is replaced, for reqwest
+//! does not tell it. [`Gate::client_without_redirects`] follows none. A client that was built
 //! otherwise follows redirects where no middleware sees it: then the gate was asked for the first
 //! request only. All it can do is to count the last one when it is answered, and to warn, once. With
 //! `reqwest::redirect::Policy::none()` a gate follows nothing, and the caller has the redirect.
@@ -46,6 +48,10 @@ use crate::{Costs, Group, Origin, Refused};
 impl Gate {
     /// A client whose requests pass through the gate, also those that a redirect leads to.
     ///
+    /// The gate follows redirects itself, and replaces the redirect policy of the builder, which
+    /// reqwest lets nobody read. For a client that follows none there is
+    /// [`client_without_redirects`](Self::client_without_redirects).
+    ///
     /// It follows at most [`REDIRECTS_MAX`] redirects for a request, as reqwest does: what is private
     /// to an origin, which is `Authorization`, `Cookie` and every value that is marked as sensitive,
     /// is not sent to another. Default headers of the builder are sent everywhere, though. If one
@@ -56,6 +62,25 @@ impl Gate {
     /// Fails where reqwest cannot build its client.
     pub fn client(&self, builder: reqwest::ClientBuilder) -> reqwest::Result<ClientWithMiddleware> {
         let redirects = Redirects::Follow { to_others: !adds_credentials(&builder) };
+        self.client_with(redirects, builder)
+    }
+
+    /// A client whose requests pass through the gate, and that follows no redirect: the caller has it.
+    /// The redirect policy of the builder is replaced.
+    ///
+    /// Fails where reqwest cannot build its client.
+    pub fn client_without_redirects(
+        &self,
+        builder: reqwest::ClientBuilder,
+    ) -> reqwest::Result<ClientWithMiddleware> {
+        self.client_with(Redirects::Leave, builder)
+    }
+
+    fn client_with(
+        &self,
+        redirects: Redirects,
+        builder: reqwest::ClientBuilder,
+    ) -> reqwest::Result<ClientWithMiddleware> {
         let client = builder.redirect(reqwest::redirect::Policy::none()).build()?;
         Ok(ClientBuilder::new(client).with(self.with_redirects(redirects)).build())
     }

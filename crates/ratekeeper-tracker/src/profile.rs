@@ -107,7 +107,8 @@ pub enum Body {
 pub enum BodyUnit {
     /// What the API's own answers show: `Retry-After` or the reset in the same response, or in one
     /// before. Where none of them has shown it, a number with a fraction counts seconds, and so does
-    /// a whole one, unless it is far longer than the limit's window or [`WHOLE_MILLIS_MIN`] or more.
+    /// a whole one, unless it is far longer than the limit's window or the reset, or
+    /// [`WHOLE_MILLIS_MIN`] or more. What comes after that wait shows whether it was right.
     AsTold,
     /// Seconds, maybe with a fraction.
     Seconds,

@@ -72,10 +72,12 @@ pub(crate) fn refusal(
         }
         return None;
     }
-    if status != 503 {
-        dialect.hear_refused(bucket, sent);
-    }
     let spoken = body.and_then(read);
+    if status != 503 {
+        let number = spoken.and_then(|spoken| spoken.retry_after);
+        let ends = number.map(|number| now.after(number.in_seconds()));
+        dialect.hear_refused(bucket, (sent, now), ends);
+    }
     let by_a_proxy = status == 429
         && profile.body != Body::Any
         && body.is_some()
@@ -102,13 +104,13 @@ pub(crate) fn refusal(
     let window = profile.paces.of_all().filter(|_| global).map(|pace| pace.window);
     let told = units::Told { header, reset, window };
     let in_body = in_body.and_then(|number| units::of_body(number, unit, told, dialect));
-    let is_millis = match header {
-        Some(_) => dialect.is_header_millis,
-        None => dialect.body == Some(BodyUnit::Milliseconds),
+    let (is_millis, is_guess) = match (header, in_body) {
+        (Some(_), _) => (dialect.is_header_millis, false),
+        (None, in_body) => in_body.map_or((false, false), |it| (it.is_millis, it.is_guess)),
     };
-    let wait = header.or(in_body);
+    let wait = header.or(in_body.map(|it| it.wait));
     if let Some(wait) = wait.filter(|_| unit == BodyUnit::AsTold && is_millis) {
-        dialect.shorten(bucket, now, wait.length);
+        dialect.shorten(bucket, now, wait.length, is_guess);
     }
     Some(Refusal { whom, scope, wait: wait.or(reset.map(|reset| reset.wait)) })
 }

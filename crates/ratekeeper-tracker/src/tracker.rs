@@ -16,7 +16,7 @@ use std::sync::Arc;
 use ratekeeper_time::Moment;
 
 use crate::arena::{Arena, Slot};
-use crate::block::{Block, Refusals};
+use crate::block::Block;
 use crate::bucket::{Bucket, Shut};
 use crate::credit::Credit;
 use crate::dialect::Dialect;
@@ -25,6 +25,7 @@ use crate::invalid::Invalid;
 use crate::paces::AllPlaces;
 use crate::profile::{Profile, Route};
 use crate::recent::Recent;
+use crate::refused_limit::RefusedLimit;
 use crate::request::{Costs, Hold, Request};
 use crate::verdict::{Limited, Reason, Reservation, Verdict};
 pub use origins::{ORIGINS_MAX, Tracker};
@@ -61,9 +62,9 @@ struct Account {
     dialect: Dialect,
     places: AllPlaces,
     invalid: Option<Invalid>,
-    /// Of everybody, and of all but the exempt.
-    refusals_of_all: Refusals,
-    refusals_of_paced: Refusals,
+    /// What refusals show of everything, and of all but the exempt.
+    refused_of_all: RefusedLimit,
+    refused_of_paced: RefusedLimit,
     routes: Recent<Lead>,
     buckets: Recent<Bucket>,
     /// Whether there is hardly room for more routes or buckets.
@@ -105,8 +106,8 @@ impl Account {
             dialect: Dialect::default(),
             places: AllPlaces::new(&profile),
             invalid: profile.invalid.map(Invalid::new),
-            refusals_of_all: Refusals::default(),
-            refusals_of_paced: Refusals::default(),
+            refused_of_all: RefusedLimit::default(),
+            refused_of_paced: RefusedLimit::default(),
             routes: Recent::new(ROUTES_MAX),
             buckets: Recent::new(BUCKETS_MAX),
             is_cramped: false,
@@ -127,10 +128,10 @@ impl Account {
 
     /// Whether forgetting it lets nobody send more than is allowed.
     fn is_idle(&self, now: Moment) -> bool {
-        let refusals = [&self.refusals_of_all, &self.refusals_of_paced];
+        let refused = [&self.refused_of_all, &self.refused_of_paced];
         self.reservations.len() == 0
             && self.queues.len() == 0
-            && refusals.into_iter().all(|it| it.shut_until(now).is_none())
+            && refused.into_iter().all(|it| it.is_open(now))
             && self.places.all().iter().all(|limit| limit.places.is_idle(now))
             && self.invalid.iter().all(|invalid| invalid.is_idle(now))
             && self.buckets.iter().all(|bucket| bucket.is_idle(now))
@@ -266,14 +267,16 @@ impl Account {
         hold: Hold,
         sent: Moment,
     ) -> Option<Reservation> {
+        let in_flight = self.reservations.len() as u64;
         let slot = self.reservations.insert(InFlight { route, bucket, sent, hold })?;
         self.forecasts.forget();
         if let Some(bucket) = bucket.and_then(|slot| self.buckets.at_mut(slot)) {
             bucket.let_pass(&hold, sent, &self.credit);
         }
-        self.refusals_of_all.let_pass(sent, self.credit.patience());
+        let patience = self.credit.patience();
+        self.refused_of_all.let_pass(in_flight, sent, patience);
         if !route.exempt {
-            self.refusals_of_paced.let_pass(sent, self.credit.patience());
+            self.refused_of_paced.let_pass(in_flight, sent, patience);
         }
         self.places.take(&route.costs);
         Some(Reservation::new(self.me, slot))
@@ -298,16 +301,25 @@ impl Account {
     #[expect(clippy::inline_always, reason = "on the way of every request, and short")]
     fn is_open_but_for_places(&mut self, exempt: bool, now: Moment) -> bool {
         let in_flight = self.reservations.len();
-        self.blocked(exempt, now).is_none()
+        self.refused_of_all.is_open(now)
+            && (exempt || self.refused_of_paced.is_open(now))
             && in_flight < IN_FLIGHT_MAX
             && self.invalid.as_mut().is_none_or(|invalid| invalid.left(in_flight, now) > 0)
     }
 
-    #[inline]
     fn blocked(&self, exempt: bool, now: Moment) -> Option<&Block> {
-        let blocks = [self.refusals_of_all.block(), self.refusals_of_paced.block()];
-        let ours = if exempt { &blocks[..1] } else { &blocks[..] };
-        ours.iter().copied().flatten().find(|block| block.opens_at() > now)
+        let blocks = self.refused(exempt).filter_map(RefusedLimit::block);
+        blocks.into_iter().find(|block| block.opens_at() > now)
+    }
+
+    /// Until when what was learnt from refusals of everything lets nobody pass.
+    fn paced_until(&self, exempt: bool, now: Moment) -> Option<Moment> {
+        self.refused(exempt).filter_map(|refused| refused.paced_until(now)).max()
+    }
+
+    fn refused(&self, exempt: bool) -> impl Iterator<Item = &RefusedLimit> {
+        let of_paced = (!exempt).then_some(&self.refused_of_paced);
+        [Some(&self.refused_of_all), of_paced].into_iter().flatten()
     }
 
     /// Why the limits on everything let nobody pass.
@@ -318,6 +330,9 @@ impl Account {
             return ShutToAll { until, truly_secs, ..ShutToAll::new(Reason::Refused) };
         }
         let (in_flight, now) = (self.reservations.len(), self.now);
+        if let Some(until) = self.paced_until(route.exempt, now) {
+            return ShutToAll { until: Some(until), ..ShutToAll::new(Reason::Spent) };
+        }
         if in_flight >= IN_FLIGHT_MAX {
             return ShutToAll::new(Reason::Full);
         }
@@ -357,7 +372,7 @@ impl Account {
     fn by_bucket(&self, slot: Slot, shut: &Shut, retry_at: Moment) -> Limited {
         let mut limited = self.by_all(&ShutToAll::new(shut.reason), retry_at);
         let Some(bucket) = self.buckets.at(slot) else { return limited };
-        limited.scope = bucket.refusals.block().map_or(Scope::User, |block| block.scope);
+        limited.scope = bucket.refused.block().map_or(Scope::User, |block| block.scope);
         limited.bucket = Arc::clone(&bucket.name);
         limited.truly_secs = shut.truly_secs;
         let budget = shut.budget.map_or(bucket.budgets.first(), |index| bucket.budgets.get(index));

@@ -12,6 +12,9 @@
 //! money. They come one at a time, and as often at a much greater distance as before. Then the
 //! distance is what it was before them, and they are no longer heeded until there are many more.
 //!
+//! A first time of refusing that is longer than the time before it may be a window of which all was
+//! used at once, or the API was down. Only a second one that is like it shows a window.
+//!
 //! Who sends less than that need not keep the distance: after some time without requests as many as
 //! once fitted between two refusals may go at once. Only then they have to wait as long as so many
 //! take.
@@ -77,7 +80,18 @@ pub(crate) struct UnstatedLimit {
     refused_lately: RefusedShare,
     /// The share that is refused whatever the distance is, if that was seen.
     unrelated: Option<RefusedShare>,
+    /// What the time before showed, if that may have been an outage.
+    doubtful: Option<ServedPeriod>,
     pace: Option<LearntPace>,
+    /// Nobody waits for longer than that.
+    longest: u64,
+}
+
+/// From one time at which the server served again to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct ServedPeriod {
+    nanos: u64,
+    served: u64,
 }
 
 /// How far apart requests are sent.
@@ -124,8 +138,21 @@ pub(crate) enum Reaction {
 
 impl UnstatedLimit {
     /// A request was refused, heard at `now`.
-    pub(crate) fn new(now: Moment) -> Self {
-        Self { heard_at: now, struck_at: now, strikes: 1, ..Self::default() }
+    pub(crate) fn new(longest: Nanos, now: Moment) -> Self {
+        let longest = nanos(longest);
+        Self { heard_at: now, struck_at: now, strikes: 1, longest, ..Self::default() }
+    }
+
+    /// However great the distance, one more request may go after the longest wait from now on.
+    pub(crate) fn wait_at_most(&mut self, longest: Nanos, now: Moment) {
+        self.longest = nanos(longest);
+        self.bound_next(now);
+    }
+
+    fn bound_next(&mut self, now: Moment) {
+        if let Some(pace) = &mut self.pace {
+            pace.next = pace.next.min(now.after(length(self.longest)));
+        }
     }
 
     /// When the next request may go.
@@ -152,6 +179,7 @@ impl UnstatedLimit {
                 self.pace = None;
                 self.served_since = None;
             }
+            self.bound_next(now);
         } else if in_flight == 0 && now >= self.last_answer.after(length(SECOND)) {
             // For a while nobody wanted to send anything: what was served says nothing of a limit.
             self.served_since = self.served_since.map(|_| now);
@@ -211,13 +239,7 @@ impl UnstatedLimit {
         self.strikes = self.strikes.saturating_add(1);
         let Some(pace) = &mut self.pace else { return Reaction::Unknown };
         if self.strikes == 1 {
-            if pace.climb.is_in_vain(pace.distance) {
-                pace.shrink_back(now);
-                self.unrelated = Some(self.refused_lately);
-            } else {
-                pace.refuse(in_flight, now);
-                pace.climb.refuse(pace.distance);
-            }
+            self.slow_down(in_flight, now);
             return Reaction::Slower;
         }
         pace.climb = Climb::new(pace.distance);
@@ -226,23 +248,67 @@ impl UnstatedLimit {
         Reaction::Pause(now.after(doubled.min(UNSAID_MAX.max(length(pace.distance)))))
     }
 
+    /// A request that came alone was refused.
+    fn slow_down(&mut self, in_flight: u64, now: Moment) {
+        let Some(pace) = &mut self.pace else { return };
+        if pace.climb.is_in_vain(pace.distance) {
+            pace.shrink_back(now);
+            self.unrelated = Some(self.refused_lately);
+        } else {
+            pace.refuse(in_flight, now);
+            pace.climb.refuse(pace.distance);
+        }
+        self.bound_next(now);
+    }
+
     /// The server serves again.
     fn recover(&mut self, sent: Moment) {
-        let seen =
-            self.served_since.and_then(|since| nanos(sent.since(since)).checked_div(self.served));
+        let period = |since| ServedPeriod { nanos: nanos(sent.since(since)), served: self.served };
+        let seen = self.served_since.map(period).filter(|seen| seen.served > 0);
+        let refused_for = nanos(sent.since(self.struck_at));
         match (&mut self.pace, seen) {
             (None, _) if self.unrelated.is_some() => {}
-            (pace @ None, _) => *pace = seen.map(|seen| LearntPace::new(seen, self.served, sent)),
-            (Some(pace), Some(seen)) if self.served >= pace.count / 4 => {
-                let refused_for = nanos(sent.since(self.struck_at));
+            (pace @ None, Some(seen)) => {
+                let before = self.doubtful.take().filter(|before| before.is_like(seen));
+                if seen.may_be_outage(refused_for) && before.is_none() {
+                    self.doubtful = Some(seen);
+                } else {
+                    let distance = before.map_or(u64::MAX, ServedPeriod::distance);
+                    let distance = seen.distance().min(distance);
+                    *pace = Some(LearntPace::new(distance, seen.served, sent));
+                }
+            }
+            (None, None) => {}
+            (Some(pace), Some(seen)) if seen.served >= pace.count / 4 => {
                 let is_outage = refused_for > pace.window().max(OUTAGE_MIN);
-                pace.recover(seen, self.served, is_outage);
+                pace.recover(seen.distance(), seen.served, is_outage);
                 pace.restart(sent);
             }
-            (Some(pace), _) => return pace.restart(sent),
+            (Some(pace), _) => {
+                pace.restart(sent);
+                return self.bound_next(sent);
+            }
         }
+        self.bound_next(sent);
         self.served_since = Some(sent);
         self.served = 0;
+    }
+}
+
+impl ServedPeriod {
+    const fn distance(self) -> u64 {
+        self.nanos / self.served
+    }
+
+    /// Whether the server perhaps was down for so long at its end: most of it, and not only a moment.
+    const fn may_be_outage(self, refused_for: u64) -> bool {
+        refused_for > OUTAGE_MIN && refused_for > self.nanos / 2
+    }
+
+    /// Whether neither served more than twice as many, as in two windows. Their lengths say less: the
+    /// end of a time of refusing is looked for ever more rarely, and so it is often found late.
+    const fn is_like(self, other: Self) -> bool {
+        self.served / 2 <= other.served && other.served / 2 <= self.served
     }
 }
 

@@ -13,6 +13,10 @@ use crate::profile::{BodyUnit, WHOLE_MILLIS_MIN};
 
 /// By how much two numbers may differ that say the same: each may be rounded to whole seconds.
 const ROUNDED_SECS: f64 = 1.5;
+/// A number that would be so many times the reset, in seconds, more likely counts milliseconds; a
+/// reset is at least this long, for it may be told in whole seconds.
+const RESETS_MAX: f64 = 3.0;
+const RESET_MIN_SECS: f64 = 1.0;
 /// By how much a reset may differ from the same wait in milliseconds, where it is told in whole
 /// seconds, and where it is told more exactly, as a part of it.
 const RESET_ROUNDED_SECS: f64 = 1.0;
@@ -39,6 +43,16 @@ pub(super) struct Told {
     pub(super) reset: Option<Reset>,
     /// How long the window of the limit lasts.
     pub(super) window: Option<Nanos>,
+}
+
+/// What the number in a body says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BodyWait {
+    pub(super) wait: Wait,
+    /// Whether it was taken for milliseconds.
+    pub(super) is_millis: bool,
+    /// Whether that is only likely.
+    pub(super) is_guess: bool,
 }
 
 /// When what is spent is there again.
@@ -88,29 +102,34 @@ pub(super) fn of_body(
     unit: BodyUnit,
     told: Told,
     dialect: &mut Dialect,
-) -> Option<Wait> {
+) -> Option<BodyWait> {
     let by_field = told.header.and_then(|field| shown_by_field(number.value, secs(field)));
     let by_reset = || told.reset.and_then(|reset| shown_by_reset(number.value, reset));
     let shown = by_field.or_else(by_reset);
     let by_itself = (!number.is_whole).then_some(BodyUnit::Seconds);
     dialect.body = shown.or(dialect.body).or(by_itself);
-    let is_millis = match unit {
-        BodyUnit::Seconds => false,
-        BodyUnit::Milliseconds => true,
-        BodyUnit::AsTold => match dialect.body {
-            Some(known) => known == BodyUnit::Milliseconds,
-            None => number.is_millis(told.window),
-        },
+    let known = if unit == BodyUnit::AsTold { dialect.body } else { Some(unit) };
+    let is_millis = match known {
+        Some(known) => known == BodyUnit::Milliseconds,
+        None => dialect.is_unit_sure || number.is_millis(told),
     };
     let secs = if is_millis { number.value / 1e3 } else { number.value };
-    secs.is_finite().then(|| from_secs(secs))
+    let is_guess = known.is_none();
+    secs.is_finite().then(|| BodyWait { wait: from_secs(secs), is_millis, is_guess })
 }
 
 impl Number {
     /// Whether a whole number more likely counts milliseconds, where nothing has shown what it counts.
-    fn is_millis(self, window: Option<Nanos>) -> bool {
-        let longest = window.map(|window| WINDOWS_MAX * nanos_to_secs(window));
-        longest.is_some_and(|secs| self.value > secs) || self.value >= f64::from(WHOLE_MILLIS_MIN)
+    fn is_millis(self, told: Told) -> bool {
+        let by_window = told.window.map(|window| WINDOWS_MAX * nanos_to_secs(window));
+        let by_reset = told.reset.map(|reset| RESETS_MAX * secs(reset.wait).max(RESET_MIN_SECS));
+        by_window.into_iter().chain(by_reset).any(|longest| self.value > longest)
+            || self.value >= f64::from(WHOLE_MILLIS_MIN)
+    }
+
+    /// For how long it is, if it counts seconds.
+    pub(super) fn in_seconds(self) -> Nanos {
+        from_secs(self.value).length
     }
 }
 

@@ -7,6 +7,7 @@
 mod snapshot;
 
 use std::collections::VecDeque;
+use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
 use ratekeeper_time::Moment;
@@ -27,6 +28,8 @@ pub(crate) struct TokenQueue {
     limit: u32,
     state: TokenState,
     line: VecDeque<Entry>,
+    /// What kind of error the latest answer of the server was, if it was one.
+    failure: Option<Discriminant<ShareError>>,
 }
 
 /// By their numbers, those who came first go first, also if they had to come again.
@@ -193,10 +196,11 @@ impl State {
         asked: Moment,
         now: Moment,
     ) {
-        let Some(TokenQueue { state, name, .. }) = &mut self.token_queue else { return };
-        let (was_away, was_quiet) = (state.is_away(), state.quiet_until().is_some());
+        let Some(TokenQueue { state, name, failure, .. }) = &mut self.token_queue else { return };
+        let was_quiet = state.quiet_until().is_some();
         match answer {
             Ok(answer) => {
+                *failure = None;
                 state.answered(ask, answer, asked, now);
                 if let Some(until) = state.quiet_until().filter(|_| !was_quiet) {
                     let quiet = until.since(now);
@@ -208,9 +212,11 @@ impl State {
             }
             Err(error) => {
                 state.failed(now);
-                if !was_away {
+                let kind = discriminant(&error);
+                // A server that comes back may still not be of use, and no retry mends that.
+                if failure.replace(kind) != Some(kind) {
                     let error: &dyn std::error::Error = &error;
-                    tracing::warn!(bucket = %name, error, "the server that is shared is away");
+                    tracing::warn!(bucket = %name, error, "the server that is shared cannot be used");
                 }
             }
         }
@@ -223,8 +229,8 @@ impl Core {
         let paces = profile.paces.without_shared();
         let core = Self::new(Tracker::new(Profile { paces, ..profile }));
         let (name, state) = (Arc::from(&*share.server.limit), share.token_state());
-        let (limit, line) = (share.pace.count, VecDeque::new());
-        core.state.lock().token_queue = Some(TokenQueue { name, limit, state, line });
+        let (limit, line, failure) = (share.pace.count, VecDeque::new(), None);
+        core.state.lock().token_queue = Some(TokenQueue { name, limit, state, line, failure });
         core
     }
 

@@ -16,7 +16,6 @@ use serde_json::Value;
 
 use super::queue::Queues;
 use super::{Account, BUCKETS_MAX, Lead, ORIGINS_MAX, ROUTES_MAX, Tracker};
-use crate::block::Refusals;
 use crate::bucket::Bucket;
 use crate::credit::Credit;
 use crate::dialect::Dialect;
@@ -24,13 +23,14 @@ use crate::invalid::Invalid;
 use crate::length::Length;
 use crate::paces::NamedPlaces;
 use crate::recent::Recent;
+use crate::refused_limit::RefusedLimit;
 use crate::verdict::Reservation;
 
 /// The longest state that is loaded. The fullest tracker there can be is hardly so long.
 pub const SAVED_BYTES_MAX: usize = 1 << 28;
 /// What the first line begins with, and which way of writing the rest it announces.
 const MAGIC: &str = "ratekeeper-tracker";
-const FORMAT: &str = "2";
+const FORMAT: &str = "3";
 /// Any number will do.
 const SEED: u64 = 0x5afe_57a7;
 /// How a moment and a text begin when they are written: a text never is a moment.
@@ -121,8 +121,8 @@ struct SavedAccount {
     #[serde(with = "text")]
     origin: Arc<str>,
     dialect: Dialect,
-    refusals_of_all: Refusals,
-    refusals_of_paced: Refusals,
+    refused_of_all: RefusedLimit,
+    refused_of_paced: RefusedLimit,
     /// For each limit of the profile.
     places: Vec<SavedPlaces>,
     /// When requests were refused, and how many.
@@ -245,8 +245,8 @@ impl Account {
             key,
             origin: self.origin,
             dialect: self.dialect,
-            refusals_of_all: self.refusals_of_all,
-            refusals_of_paced: self.refusals_of_paced,
+            refused_of_all: self.refused_of_all,
+            refused_of_paced: self.refused_of_paced,
             places: self.places.all().iter().map(SavedPlaces::of).collect(),
             invalid: self.invalid.iter().flat_map(Invalid::counted).collect(),
             routes: self.routes.into_entries().filter_map(lead).collect(),
@@ -259,16 +259,16 @@ impl Account {
         // How long answers take is seen anew, and nobody goes early until then.
         self.credit = Credit::new();
         self.dialect = saved.dialect;
-        self.refusals_of_all = saved.refusals_of_all;
-        self.refusals_of_paced = saved.refusals_of_paced;
+        self.refused_of_all = saved.refused_of_all;
+        self.refused_of_paced = saved.refused_of_paced;
         self.load_places(saved.places, now);
         if let Some(invalid) = &mut self.invalid {
             saved.invalid.into_iter().for_each(|(at, count)| invalid.add_many(at.min(now), count));
         }
         // The process before may have believed in longer waits.
         let longest = self.profile.longest_wait;
-        self.refusals_of_all.end_by(now.after(longest));
-        self.refusals_of_paced.end_by(now.after(longest));
+        self.refused_of_all.wait_at_most(longest, now);
+        self.refused_of_paced.wait_at_most(longest, now);
         let insert = |(key, mut bucket): (u64, Bucket)| {
             bucket.wait_at_most(longest, now);
             self.buckets.insert(key, bucket, |_| false)

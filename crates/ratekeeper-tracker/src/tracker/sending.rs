@@ -30,9 +30,9 @@ impl Account {
     pub(super) fn may_go(&mut self, reservation: &Reservation, now: Moment) -> bool {
         let now = self.at(now);
         let Some(&flight) = self.reservations.at(reservation.slot()) else { return false };
-        let of_paced = (!flight.route.exempt).then_some(&self.refusals_of_paced);
-        let refusals = [Some(&self.refusals_of_all), of_paced];
-        if refusals.into_iter().flatten().any(|it| it.covers(now)) {
+        let of_paced = (!flight.route.exempt).then_some(&self.refused_of_paced);
+        let refused = [Some(&self.refused_of_all), of_paced];
+        if refused.into_iter().flatten().any(|it| it.covers(now)) {
             return false;
         }
         // It holds its own part already.
@@ -44,7 +44,7 @@ impl Account {
         let bucket = flight.bucket.and_then(|slot| self.buckets.at_mut(slot));
         let Some(bucket) = bucket else { return true };
         bucket.in_flight.remove(&flight.hold);
-        let is_open = !bucket.refusals.covers(now) && bucket.has_room(&flight.hold, now, credit);
+        let is_open = !bucket.refused.covers(now) && bucket.has_room(&flight.hold, now, credit);
         bucket.in_flight.add(&flight.hold);
         is_open
     }

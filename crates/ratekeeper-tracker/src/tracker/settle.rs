@@ -4,12 +4,13 @@ use ratekeeper_time::Moment;
 
 use super::naming::{Name, Subject};
 use super::{Account, InFlight};
-use crate::block::{RefusalTerms, Refusals, WaitBounds};
+use crate::block::{RefusalTerms, WaitBounds};
 use crate::bucket::{Bucket, Paid};
 use crate::budget::Heard;
 use crate::headers::{self, Said, Scope, Told, Unit};
 use crate::profile::Profile;
 use crate::refusal::{Answered, Refusal, Whom, refusal};
+use crate::refused_limit::RefusedLimit;
 use crate::request::{Request, Response};
 use crate::verdict::Reservation;
 
@@ -80,7 +81,7 @@ impl Account {
             // Whether the limit lets requests pass a server that failed does not say.
             None if status >= 500 => {
                 if let Some(bucket) = settled.bucket.and_then(|slot| self.buckets.at_mut(slot)) {
-                    bucket.refusals.lose(settled.sent);
+                    bucket.refused.lose(settled.sent);
                 }
                 self.lose_scout(&settled);
             }
@@ -99,7 +100,10 @@ impl Account {
             bucket.give_back(&settled.hold, settled.sent);
         }
         self.leave_place(&settled, None);
-        self.lose_scout(&settled);
+        self.refused_of_all.give_back(settled.sent);
+        if !settled.route.exempt {
+            self.refused_of_paced.give_back(settled.sent);
+        }
         self.restand(settled.bucket, now);
     }
 
@@ -133,8 +137,8 @@ impl Account {
     /// against the limits of the profile.
     pub(super) fn forget_all(&mut self, now: Moment) {
         let now = self.at(now);
-        self.refusals_of_all = Refusals::default();
-        self.refusals_of_paced = Refusals::default();
+        self.refused_of_all = RefusedLimit::default();
+        self.refused_of_paced = RefusedLimit::default();
         self.dialect.forget_units();
         self.buckets.iter_mut().for_each(Bucket::forget);
         self.forecasts.forget();
@@ -153,9 +157,9 @@ impl Account {
 
     /// A request was perhaps one that went first after everything was refused.
     fn lose_scout(&mut self, settled: &InFlight) {
-        self.refusals_of_all.lose(settled.sent);
+        self.refused_of_all.lose(settled.sent);
         if !settled.route.exempt {
-            self.refusals_of_paced.lose(settled.sent);
+            self.refused_of_paced.lose(settled.sent);
         }
     }
 
@@ -180,11 +184,11 @@ impl Account {
     /// A request was answered and not refused.
     fn serve(&mut self, settled: &InFlight, heard: &Heard) {
         if let Some(bucket) = settled.bucket.and_then(|slot| self.buckets.at_mut(slot)) {
-            bucket.serve(heard);
+            bucket.refused.serve(heard.sent, heard.now);
         }
-        self.refusals_of_all.end(settled.sent);
+        self.refused_of_all.serve(heard.sent, heard.now);
         if !settled.route.exempt {
-            self.refusals_of_paced.end(settled.sent);
+            self.refused_of_paced.serve(heard.sent, heard.now);
         }
     }
 
@@ -202,14 +206,15 @@ impl Account {
         let Profile { unsaid, longest_wait: longest, .. } = self.profile;
         let bounds = WaitBounds { unsaid, longest };
         let bucket = settled.bucket.and_then(|slot| self.buckets.at_mut(slot));
-        let refusals = match (refusal.whom, bucket) {
+        let everything = match (refusal.whom, bucket) {
             (Whom::Bucket, Some(bucket)) => {
                 return bucket.refuse(refused, learns, heard, bounds);
             }
-            (Whom::Paced, _) => &mut self.refusals_of_paced,
-            (Whom::All | Whom::Bucket, _) => &mut self.refusals_of_all,
+            (Whom::Paced, _) => &mut self.refused_of_paced,
+            (Whom::All | Whom::Bucket, _) => &mut self.refused_of_all,
         };
-        refusals.refuse((heard.sent, heard.now), refused, bounds, None);
+        let (at, in_flight) = ((heard.sent, heard.now), self.reservations.len() as u64);
+        everything.refuse(refused, learns, at, in_flight, bounds);
     }
 }
 

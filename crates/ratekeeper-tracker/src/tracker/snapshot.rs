@@ -5,11 +5,11 @@ use std::sync::Arc;
 use ratekeeper_time::{Moment, Nanos};
 
 use super::Account;
-use crate::block::Refusals;
 use crate::bucket::Bucket;
 use crate::budget::Budget;
 use crate::headers::{Scope, Unit};
 use crate::paces::NamedPlaces;
+use crate::refused_limit::RefusedLimit;
 
 /// All that a tracker knows at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,7 +43,8 @@ pub struct State {
     pub in_flight: u64,
     /// How many wait for the bucket.
     pub waiting: u64,
-    /// When it is full again, or has more where only that is said; if it is known.
+    /// When it is full again, or has more where only that is said; if it is known. Where the limit
+    /// is learnt from refusals, when the next request may go.
     pub reset_in: Option<Nanos>,
     /// For how long the server refuses everything.
     pub refused_for: Option<Nanos>,
@@ -64,8 +65,9 @@ impl Account {
 
     /// The limits on everything, if there are any now.
     fn everything(&self, now: Moment) -> Vec<State> {
-        let all = [&self.refusals_of_all, &self.refusals_of_paced];
+        let all = [&self.refused_of_all, &self.refused_of_paced];
         let refused_for = all.into_iter().filter_map(|it| refused_for(it, now)).max();
+        let paced_until = all.into_iter().filter_map(|it| it.paced_until(now)).max();
         let none = State {
             scope: Scope::Global,
             origin: Arc::clone(&self.origin),
@@ -76,15 +78,16 @@ impl Account {
             remaining: None,
             in_flight: 0,
             waiting: self.queues.len() as u64,
-            reset_in: None,
+            reset_in: paced_until.map(|at| at.since(now)),
             refused_for,
         };
         if self.places.all().is_empty() {
-            return refused_for.map(|_| none).into_iter().collect();
+            let is_shut = refused_for.is_some() || paced_until.is_some();
+            return is_shut.then_some(none).into_iter().collect();
         }
         let credit = self.credit.given();
         let of = |NamedPlaces { name, unit, places }: &NamedPlaces| {
-            let reset = places.opens_at(1, credit).filter(|&at| at > now);
+            let reset = places.opens_at(1, credit).max(paced_until).filter(|&at| at > now);
             State {
                 policy: Arc::clone(name),
                 unit: *unit,
@@ -99,8 +102,9 @@ impl Account {
     }
 
     fn of_bucket(&self, bucket: &Bucket, now: Moment) -> Vec<State> {
+        let paced_until = bucket.refused.paced_until(now);
         let none = State {
-            scope: bucket.refusals.block().map_or(Scope::User, |block| block.scope),
+            scope: bucket.refused.block().map_or(Scope::User, |block| block.scope),
             origin: Arc::clone(&self.origin),
             bucket: Arc::clone(&bucket.name),
             policy: Arc::clone(&self.nameless),
@@ -109,8 +113,8 @@ impl Account {
             remaining: None,
             in_flight: bucket.in_flight.requests,
             waiting: bucket.waiting(Unit::Requests),
-            reset_in: None,
-            refused_for: refused_for(&bucket.refusals, now),
+            reset_in: paced_until.map(|at| at.since(now)),
+            refused_for: refused_for(&bucket.refused, now),
         };
         if bucket.budgets.is_empty() {
             return vec![none];
@@ -121,14 +125,18 @@ impl Account {
             limit: budget.limit,
             remaining: budget.left(now, self.credit.given()),
             in_flight: bucket.in_flight.of(budget.unit),
-            reset_in: budget.reset_at().filter(|&at| at > now).map(|at| at.since(now)),
+            reset_in: budget
+                .reset_at()
+                .max(paced_until)
+                .filter(|&at| at > now)
+                .map(|at| at.since(now)),
             ..none.clone()
         };
         bucket.budgets.iter().map(of).collect()
     }
 }
 
-fn refused_for(refusals: &Refusals, now: Moment) -> Option<Nanos> {
-    let block = refusals.block().filter(|block| block.until > now);
+fn refused_for(refused: &RefusedLimit, now: Moment) -> Option<Nanos> {
+    let block = refused.block().filter(|block| block.until > now);
     block.map(|block| block.until.since(now))
 }

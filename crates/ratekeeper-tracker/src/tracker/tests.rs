@@ -4,7 +4,7 @@ use ratekeeper_time::{Moment, Nanos};
 
 use super::{BUCKETS_MAX, Tracker};
 use crate::headers::{Said, Told, Unit, Wait};
-use crate::profile::{Paces, Profile, Refill};
+use crate::profile::{Body, Paces, Profile, Refill};
 use crate::request::Request;
 use crate::verdict::{Limited, Reason, Reservation, Verdict, WaiterId};
 
@@ -329,6 +329,38 @@ fn names_split_the_budget_that_any_api_has() {
     answer_as(&mut tracker, core, "core", told(99, 100, 60_000), 300);
     assert_eq!(limited(&mut tracker, "/search", 400).reason, Reason::Spent);
     assert_eq!(room(&mut tracker, "/things/2", 400), 99);
+}
+
+/// Learns from refusals alone that three requests go in ten minutes, and says when it has.
+fn learn_from_refusals(tracker: &mut Tracker, path: &str) -> u64 {
+    const WINDOW_MS: u64 = 600_000;
+    let (mut ms, mut served) = (0, [0; 10]);
+    loop {
+        match tracker.reserve(&Request::new("GET", path), at(ms)) {
+            Verdict::Clear(reservation) => {
+                let served = &mut served[usize::try_from(ms / WINDOW_MS).unwrap_or_default()];
+                let status = if *served < 3 { 200 } else { 429 };
+                *served += 1;
+                tracker.learn(reservation, status, &Said::default(), None, at(ms));
+                ms += 1;
+            }
+            Verdict::Limited(limited) if limited.reason == Reason::Spent => return ms,
+            Verdict::Limited(limited) => ms = limited.retry_at.as_nanos().div_ceil(MILLI),
+        }
+    }
+}
+
+#[test]
+fn a_bucket_that_is_shut_by_what_was_learnt_from_refusals_is_not_forgotten() {
+    let mut tracker = Tracker::new(Profile { body: Body::Any, ..tracker().profile });
+    let began = learn_from_refusals(&mut tracker, A);
+    for n in 10..3 * BUCKETS_MAX as u64 {
+        let path = format!("/channels/{n}/x");
+        let reservation = clear(&mut tracker, &path, began);
+        tracker.learn(reservation, 200, &Said::default(), None, at(began));
+    }
+    let limited = limited(&mut tracker, A, began);
+    assert_eq!(limited.reason, Reason::Spent);
 }
 
 #[test]

@@ -233,6 +233,9 @@ impl Account {
             let is_next_window = turn > self.opens_for(slot, last.saturating_sub(1));
             turn = turn.after(delay.next.filter(|_| is_next_window).unwrap_or(delay.this));
         }
+        let before = self.queues.len() as u64;
+        let by_refusals = self.refused(route.exempt).map(|refused| refused.predict(before, now));
+        let turn = by_refusals.fold(turn, Ord::max);
         match self.open_to_all(route, now) {
             Err(ShutToAll { until: Some(until), .. }) => turn.max(until),
             _ => turn,

@@ -188,3 +188,66 @@ async fn who_waits_goes_when_the_bucket_is_forgotten() {
         assert_eq!(gate.now(), forgotten);
     }
 }
+
+/// Ten requests in twelve hours, told by nothing but refusals; until so many hours have passed.
+/// Each wait is handed to `see`.
+fn half_a_day(tracker: &mut Tracker, hours: u64, mut see: impl FnMut(&Limited)) -> Moment {
+    let (mut now, mut window_ends, mut left) = (start(), start(), 0_u32);
+    let end = start().after(Nanos::from_secs(hours * 3_600));
+    while now < end {
+        match tracker.reserve(&things(), now) {
+            Verdict::Clear(reservation) => {
+                if now >= window_ends {
+                    window_ends = now.after(Nanos::from_secs(12 * 3_600));
+                    left = 10;
+                }
+                let status = if left > 0 { 200 } else { 429 };
+                left = left.saturating_sub(1);
+                tracker.track(reservation, response(status, &[], ""), now);
+                now = now.after(Nanos::new(1_000_000));
+            }
+            Verdict::Limited(limited) => {
+                see(&limited);
+                now = limited.retry_at;
+            }
+        }
+    }
+    now
+}
+
+#[test]
+fn a_limit_that_is_learnt_from_refusals_shuts_a_bucket_for_no_longer_either() {
+    let mut tracker = Tracker::new(Profile::generic());
+    let mut is_paced = false;
+    half_a_day(&mut tracker, 100, |limited| {
+        assert!(limited.retry_in <= LONGEST_WAIT_DEFAULT, "{limited:?}");
+        is_paced |= limited.reason == Reason::Spent;
+    });
+    assert!(is_paced, "a pace was learnt");
+}
+
+#[test]
+fn a_learnt_limit_that_is_loaded_obeys_the_new_longest_wait_and_is_seen() {
+    let mut tracker = Tracker::new(Profile::generic());
+    let mut now = half_a_day(&mut tracker, 100, |_| {});
+    while let Verdict::Clear(reservation) = tracker.reserve(&things(), now) {
+        tracker.track(reservation, response(200, &[], ""), now);
+    }
+    let shut = limited(&mut tracker, now);
+    assert!(shut.reason == Reason::Spent && shut.retry_in > Nanos::from_secs(600), "{shut:?}");
+    let states = tracker.snapshot(now).states;
+    let shown = states.iter().find_map(|state| state.reset_in);
+    assert_eq!(shown, Some(shut.retry_in), "{states:?}");
+
+    let longest_wait = Nanos::from_secs(60);
+    let saved = tracker.save(now, now);
+    let mut tracker = Tracker::new(Profile { longest_wait, ..Profile::generic() });
+    tracker.load(&saved, now, now).expect("it is of the same profile");
+    for _ in 0..3 {
+        let shut = limited(&mut tracker, now);
+        assert!(shut.retry_in <= longest_wait, "{shut:?}");
+        now = shut.retry_at;
+        let reservation = clear(&mut tracker, now);
+        tracker.track(reservation, response(200, &[], ""), now);
+    }
+}

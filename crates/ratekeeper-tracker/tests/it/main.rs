@@ -10,6 +10,8 @@ mod discord;
 mod hostile;
 mod interleavings;
 #[cfg(feature = "tokio")]
+mod lone_numbers;
+#[cfg(feature = "tokio")]
 mod longest_wait;
 mod models;
 mod more;
@@ -17,6 +19,8 @@ mod more;
 mod one_window;
 #[cfg(feature = "tokio")]
 mod origins;
+#[cfg(feature = "tokio")]
+mod outages;
 #[cfg(feature = "tokio")]
 mod paces;
 #[cfg(all(feature = "reqwest", feature = "tower"))]

@@ -18,6 +18,7 @@ use crate::simulation;
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
+const GRAPHQL: &str = "/graphql";
 
 /// How a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,13 +64,15 @@ impl Limit {
     }
 }
 
-/// GitHub's primary limit, which is told, and its secondary ones, which are not.
+/// GitHub's primary limits, which are told, and its secondary ones, which are not.
 struct GitHub {
     at_once: u64,
     rest: Limit,
+    graphql: Limit,
     content: Limit,
     content_of_an_hour: Limit,
     primary: Limit,
+    primary_graphql: Limit,
     in_flight: u64,
     most_in_flight: u64,
     points: u64,
@@ -86,9 +89,11 @@ impl GitHub {
         Self {
             at_once: 100,
             rest: Limit::new(kind, 900, MINUTE),
+            graphql: Limit::new(kind, 2_000, MINUTE),
             content: Limit::new(kind, 80, MINUTE),
             content_of_an_hour: Limit::new(kind, 500, HOUR),
             primary: Limit::new(Kind::Fixed, 100_000, HOUR),
+            primary_graphql: Limit::new(Kind::Fixed, 100_000, HOUR),
             in_flight: 0,
             most_in_flight: 0,
             points: 0,
@@ -98,6 +103,23 @@ impl GitHub {
             random: Random::new(3),
         }
     }
+
+    /// With as many requests and points an hour as a user has.
+    fn of_a_user(kind: Kind, took: (u64, u64)) -> Self {
+        let primary = || Limit::new(Kind::Fixed, 5_000, HOUR);
+        Self { primary: primary(), primary_graphql: primary(), ..Self::new(kind, took) }
+    }
+}
+
+/// The points of a request and whether it generates content, by the documentation. What GraphQL
+/// does is only in the body.
+fn counted(call: &Call) -> (u64, u64) {
+    match call.method {
+        _ if call.path == GRAPHQL => (call.takes.max(1), 0),
+        "GET" | "HEAD" | "OPTIONS" => (1, 0),
+        "DELETE" => (5, 0),
+        _ => (5, 1),
+    }
 }
 
 impl Api for GitHub {
@@ -105,36 +127,46 @@ impl Api for GitHub {
         let now = now.as_nanos();
         self.in_flight += 1;
         self.most_in_flight = self.most_in_flight.max(self.in_flight);
-        let reads = call.method == "GET";
-        let (points, content) = if reads { (1, 0) } else { (5, 1) };
+        let (points, content) = counted(call);
+        let (minute, primary, resource) = if call.path == GRAPHQL {
+            (&mut self.graphql, &mut self.primary_graphql, "graphql")
+        } else {
+            (&mut self.rest, &mut self.primary, "core")
+        };
+        let has_primary = primary.has_room(1, now);
         let fits = self.in_flight <= self.at_once
-            && self.rest.has_room(points, now)
+            && minute.has_room(points, now)
             && self.content.has_room(content, now)
             && self.content_of_an_hour.has_room(content, now)
-            && self.primary.has_room(1, now);
+            && has_primary;
         let took = Duration::from_millis(self.random.between(self.took.0, self.took.1));
         if fits {
-            self.rest.count(points, now);
+            minute.count(points, now);
             self.content.count(content, now);
             self.content_of_an_hour.count(content, now);
-            self.primary.count(1, now);
+            primary.count(1, now);
             self.points += points;
             self.contents += content;
             self.worked += took;
         }
-        let left = self.primary.most - self.primary.sum;
+        let left = primary.most - primary.sum;
         let mut fields = vec![
-            ("x-ratelimit-limit", self.primary.most.to_string()),
+            ("x-ratelimit-limit", primary.most.to_string()),
             ("x-ratelimit-remaining", left.to_string()),
             ("x-ratelimit-reset", ((now / HOUR + 1) * 3_600).to_string()),
-            ("x-ratelimit-resource", "core".to_owned()),
+            ("x-ratelimit-resource", resource.to_owned()),
         ];
         if fits {
             return Answer { status: 200, fields, took, ..Answer::default() };
         }
+        let took = Duration::from_millis(50);
+        if !has_primary {
+            let body = "API rate limit exceeded".to_owned();
+            return Answer { status: 403, fields, body, took };
+        }
         fields.push(("retry-after", "60".to_owned()));
         let body = "You have exceeded a secondary rate limit.".to_owned();
-        Answer { status: 403, fields, body, took: Duration::from_millis(50) }
+        Answer { status: 403, fields, body, took }
     }
 
     fn finish(&mut self, _: &Call, _: Moment) {
@@ -171,13 +203,26 @@ fn mixed(of: u64) -> impl Fn(&mut Random) -> Call + Clone + Send + 'static {
 }
 
 async fn run(api: GitHub, tasks: usize, minutes: u64, writes: u64) -> (Tally, GitHub) {
+    let what = format!("1 in {writes} writes");
+    let (tally, api) = run_calls(api, tasks, minutes, &what, mixed(writes)).await;
+    assert_eq!(tally.refused, 0);
+    (tally, api)
+}
+
+async fn run_calls(
+    api: GitHub,
+    tasks: usize,
+    minutes: u64,
+    what: &str,
+    next: impl Fn(&mut Random) -> Call + Clone + Send + 'static,
+) -> (Tally, GitHub) {
     let kind = api.rest.kind;
     let took = api.took;
     let during = Duration::from_secs(60 * minutes);
     let callers = Callers { tasks, ..Callers::usual(during) };
-    let (tally, api) = callers.run(&gate(Profile::github()), api, mixed(writes)).await;
+    let (tally, api) = callers.run(&gate(Profile::github()), api, next).await;
     println!(
-        "{kind:?}, {tasks} callers for {minutes} min, 1 in {writes} writes, answers in {took:?} ms: \
+        "{kind:?}, {tasks} callers for {minutes} min, {what}, answers in {took:?} ms: \
          served {}, refused {}, points {}, contents {}, most at once {}, {:.1} at once",
         tally.served,
         tally.refused,
@@ -186,7 +231,6 @@ async fn run(api: GitHub, tasks: usize, minutes: u64, writes: u64) -> (Tally, Gi
         api.most_in_flight,
         api.worked.as_secs_f64() / during.as_secs_f64(),
     );
-    assert_eq!(tally.refused, 0);
     (tally, api)
 }
 
@@ -204,6 +248,64 @@ async fn points_of_a_minute_are_used_and_kept() {
             assert_used("points", api.points as f64, 900.0 * 30.0, 0.9);
         }
     }
+}
+
+/// It is shut after some minutes until the hour is over, which is told in whole seconds.
+#[tokio::test(start_paused = true)]
+async fn the_primary_limit_of_a_user_is_used_and_kept() {
+    for kind in [Kind::Sliding, Kind::Fixed] {
+        for (tasks, took) in [(40, (50, 200)), (200, (500, 3_000))] {
+            let (tally, _) = run(GitHub::of_a_user(kind, took), tasks, 130, 0).await;
+            // The third hour has begun more than ten minutes before the end.
+            assert_used("requests", tally.served as f64, 3.0 * 5_000.0, 0.9);
+        }
+    }
+}
+
+/// What deletes something has five points, and generates no content.
+#[tokio::test(start_paused = true)]
+async fn what_deletes_counts_as_five_points_and_as_no_content() {
+    let next = |random: &mut Random| {
+        let method = if random.chance(1, 2) { "DELETE" } else { "GET" };
+        Call { method, ..mixed(0)(random) }
+    };
+    let api = GitHub::new(Kind::Sliding, (50, 200));
+    let (tally, api) = run_calls(api, 40, 30, "1 in 2 deletes", next).await;
+    assert_eq!((tally.refused, api.contents), (0, 0));
+    assert_used("points", api.points as f64, 900.0 * 30.0, 0.9);
+}
+
+/// One request in so many is a mutation, of five points that only its body shows.
+fn graphql(mutations: u64) -> impl Fn(&mut Random) -> Call + Clone + Send + 'static {
+    move |random| {
+        let takes = if mutations > 0 && random.chance(1, mutations) { 5 } else { 1 };
+        Call { method: "POST", path: GRAPHQL.to_owned(), takes, ..Call::default() }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn graphql_has_points_and_a_primary_limit_of_its_own() {
+    let api = GitHub::new(Kind::Sliding, (50, 200));
+    let (tally, api) = run_calls(api, 40, 30, "queries", graphql(0)).await;
+    assert_eq!((tally.refused, api.contents), (0, 0));
+    assert_used("points", api.points as f64, 2_000.0 * 30.0, 0.9);
+
+    let next = |random: &mut Random| {
+        if random.chance(1, 2) { graphql(0)(random) } else { mixed(0)(random) }
+    };
+    let api = GitHub::of_a_user(Kind::Sliding, (50, 200));
+    let (tally, _) = run_calls(api, 40, 130, "1 in 2 is a query", next).await;
+    assert_eq!(tally.refused, 0);
+    assert_used("requests and queries", tally.served as f64, 3.0 * 10_000.0, 0.9);
+}
+
+/// The gate takes them for queries, so GitHub refuses some, and the gate learns from that.
+#[tokio::test(start_paused = true)]
+async fn graphql_mutations_are_refused_now_and_then() {
+    let api = GitHub::new(Kind::Sliding, (50, 200));
+    let (tally, api) = run_calls(api, 40, 60, "1 in 10 is a mutation", graphql(10)).await;
+    assert_used("points", api.points as f64, 2_000.0 * 60.0, 0.7);
+    assert!(tally.refused * 200 <= tally.served, "{tally:?}");
 }
 
 #[tokio::test(start_paused = true)]

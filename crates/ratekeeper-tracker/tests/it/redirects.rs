@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{Empty, Full};
-use hyper::body::Incoming;
 use hyper::{Request, Response};
 use local::Local;
 use parking_lot::Mutex;
@@ -23,16 +22,18 @@ struct Server {
     received: Arc<Mutex<Vec<Received>>>,
 }
 
+#[derive(Debug)]
 struct Received {
     method: String,
     path: String,
+    body: Bytes,
     authorization: Option<String>,
 }
 
 impl Server {
     async fn start<F>(answer: F) -> Self
     where
-        F: Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Send + Sync + 'static,
+        F: Fn(&Request<Bytes>) -> Response<Full<Bytes>> + Send + Sync + 'static,
     {
         let received: Arc<Mutex<Vec<Received>>> = Arc::default();
         let log = Arc::clone(&received);
@@ -41,6 +42,7 @@ impl Server {
             log.lock().push(Received {
                 method: request.method().to_string(),
                 path: request.uri().path().to_owned(),
+                body: request.body().clone(),
                 authorization: authorization.map(|value| value.to_str().unwrap().to_owned()),
             });
             answer(request)
@@ -65,6 +67,14 @@ impl Server {
 
     fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.local.address)
+    }
+
+    /// Method, path and body of each request.
+    fn contents(&self) -> Vec<String> {
+        let content = |Received { method, path, body, .. }: &Received| {
+            format!("{method} {path} {}", str::from_utf8(body).unwrap())
+        };
+        self.received.lock().iter().map(content).collect()
     }
 
     fn count(&self) -> usize {
@@ -137,9 +147,8 @@ async fn a_chain_is_counted_hop_by_hop() {
         of.and_then(|state| state.remaining)
     };
     assert_eq!((left(&api), left(&storage)), (Some(3), Some(0)));
-    let methods: Vec<_> =
-        storage.received.lock().iter().map(|it| (it.method.clone(), it.path.clone())).collect();
-    assert_eq!(methods, [("POST".to_owned(), "/file".to_owned())]);
+    assert_eq!(api.contents(), ["POST /first content", "POST /second content"]);
+    assert_eq!(storage.contents(), ["POST /file content"]);
 }
 
 #[tokio::test]
@@ -265,6 +274,19 @@ async fn a_client_without_a_policy_leaves_redirects_to_the_caller() {
 }
 
 #[tokio::test]
+async fn a_client_of_the_gate_may_leave_redirects_to_the_caller_too() {
+    let storage = Server::spent().await;
+    let api = Server::redirecting(storage.url("/file"), 302).await;
+    // The gate's own rule counts, whatever the builder has.
+    let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::limited(3));
+    let client = gate().client_without_redirects(builder).unwrap();
+    let response = client.get(api.url("/download")).send().await.unwrap();
+    assert_eq!((response.status().as_u16(), storage.count()), (302, 0));
+    assert_eq!(response.headers()["location"], storage.url("/file"));
+    assert_eq!(response.extensions().get::<Waited>().unwrap().redirects, 0);
+}
+
+#[tokio::test]
 async fn a_refused_request_is_sent_again_with_its_body() {
     let refusals = Mutex::new(2);
     let api = Server::start(move |_| {
@@ -283,7 +305,17 @@ async fn a_refused_request_is_sent_again_with_its_body() {
     let waited = response.extensions().get::<Waited>().unwrap();
     assert_eq!((response.status().as_u16(), waited.retries), (200, 2));
     assert!(waited.time >= ratekeeper_tracker::Nanos::new(50_000_000));
-    assert_eq!(api.count(), 3);
+    assert_eq!(api.contents(), ["PUT /thing content"; 3]);
+}
+
+#[tokio::test]
+async fn a_see_other_is_followed_without_the_body() {
+    let storage = Server::start(|_| answer(200, &[])).await;
+    let api = Server::redirecting(storage.url("/done"), 303).await;
+    let client = gate().client(reqwest::Client::builder()).unwrap();
+    client.post(api.url("/thing")).body("content").send().await.unwrap();
+    assert_eq!(api.contents(), ["POST /thing content"]);
+    assert_eq!(storage.contents(), ["GET /done "]);
 }
 
 #[tokio::test]

@@ -252,7 +252,7 @@ fn what_was_cut_or_changed_or_is_of_another_api_is_refused() {
     }
     assert!(matches!(load(""), Err(LoadError::NotSaved { .. })));
     assert!(matches!(load("{}"), Err(LoadError::NotSaved { .. })));
-    let newer = text.replacen("tracker 2 ", "tracker 3 ", 1);
+    let newer = text.replacen("tracker 3 ", "tracker 4 ", 1);
     assert!(matches!(load(&newer), Err(LoadError::Format { .. })));
     let damaged = load(&text.replacen("abcd", "abce", 1)).unwrap_err();
     assert!(matches!(damaged, LoadError::Damaged { .. }), "{damaged}");

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use ratekeeper_tracker::profile::{Body, BodyUnit};
-use ratekeeper_tracker::{Gate, Moment, Nanos, Profile, Request, Response, Strategy};
+use ratekeeper_tracker::{Gate, Moment, Nanos, Profile, Refused, Request, Response, Strategy};
 use simulation::{Answer, Api, Call, Callers};
 
 use crate::simulation;
@@ -33,6 +33,8 @@ struct Silent {
     limit: u32,
     window: u64,
     says_retry_after: bool,
+    /// What the body of a refusal is.
+    body: &'static str,
     /// When the first request came: all times are counted from then.
     began: Option<u64>,
     /// Limits that hold from some moment on, the latest last.
@@ -48,8 +50,8 @@ impl Silent {
     fn new(kind: Kind, limit: u32, window: Duration) -> Self {
         let window = u64::try_from(window.as_nanos()).expect("windows are short");
         let (log, served, refused) = (VecDeque::new(), Vec::new(), Vec::new());
-        let (says_retry_after, began, changes) = (false, None, Vec::new());
-        Self { kind, limit, window, says_retry_after, began, changes, log, served, refused }
+        let (says_retry_after, body, began, changes) = (false, "", None, Vec::new());
+        Self { kind, limit, window, says_retry_after, body, began, changes, log, served, refused }
     }
 
     fn allows(&mut self, now: u64) -> bool {
@@ -109,7 +111,10 @@ impl Api for Silent {
         {
             fields.push(("retry-after", (again - now).div_ceil(1_000_000_000).to_string()));
         }
-        Answer { status: if fits { 200 } else { 429 }, fields, ..Answer::default() }
+        if fits {
+            return Answer { status: 200, fields, ..Answer::default() };
+        }
+        Answer { status: 429, fields, body: self.body.to_owned(), ..Answer::default() }
     }
 }
 
@@ -129,14 +134,24 @@ async fn long_run(
     windows: (u32, u32),
     (tasks, way): (usize, (u64, u64)),
 ) -> (f64, f64) {
+    long_run_of(Profile::generic(), api, windows, (tasks, way)).await
+}
+
+async fn long_run_of(
+    profile: Profile,
+    api: Silent,
+    windows: (u32, u32),
+    (tasks, way): (usize, (u64, u64)),
+) -> (f64, f64) {
     let (kind, limit, window) = (api.kind, api.limit, Duration::from_nanos(api.window));
-    let gate = patient(Profile::generic());
+    let body = api.body;
+    let gate = patient(profile);
     let callers = callers(tasks, window * windows.1, way, u64::from(limit));
     let (_, api) = callers.run(&gate, api, |_| Call::get("/things")).await;
     let (share, refused) = api.used(limit, (window * windows.0, window * windows.1));
     println!(
-        "{kind:?} {limit} in {window:?}, {tasks} callers, ways {way:?}: used {share:.3}, \
-         refused {refused:.2} in a window"
+        "{kind:?} {limit} in {window:?}, body {body:?}, {tasks} callers, ways {way:?}: \
+         used {share:.3}, refused {refused:.2} in a window"
     );
     (share, refused)
 }
@@ -209,6 +224,49 @@ async fn a_wait_that_is_said_is_learnt_from_too() {
             assert!(share >= 0.9, "{kind:?} {limit} in {secs} s: {share:.3}");
             assert!(refused <= 1.0, "{kind:?} {limit} in {secs} s: {refused:.2}");
         }
+    }
+}
+
+/// A page of a proxy is for every request, and so is what the API itself calls global.
+#[tokio::test(start_paused = true)]
+async fn a_limit_on_everything_is_learnt_like_one_of_a_bucket() {
+    let json = Body::Json { retry_after: BodyUnit::AsTold };
+    let mut wrong = 0;
+    for body in ["", "<h1>no</h1>", r#"{"global": true}"#] {
+        for kind in KINDS {
+            for (limit, secs, tasks) in [(10, 10, 8), (10, 10, 40), (100, 60, 40)] {
+                let api = Silent { body, ..Silent::new(kind, limit, Duration::from_secs(secs)) };
+                let profile = Profile { body: json, ..Profile::generic() };
+                let (share, refused) = long_run_of(profile, api, (20, 120), (tasks, WIDE)).await;
+                wrong += u32::from(share < 0.9 || refused > 1.0);
+            }
+        }
+    }
+    assert_eq!(wrong, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_learnt_limit_on_everything_is_told_its_turn() {
+    let body = Body::Json { retry_after: BodyUnit::AsTold };
+    for profile in [Profile::generic(), Profile { body, ..Profile::generic() }] {
+        let window = Duration::from_secs(10);
+        let gate = patient(profile);
+        let api = Silent::new(Kind::Bucket, 10, window);
+        callers(40, window * 50, WIDE, 1).run(&gate, api, |_| Call::get("/things")).await;
+        let request = Request::new("GET", "/things");
+        let mut waiting = tokio::task::JoinSet::new();
+        for _ in 0..20 {
+            let gate = gate.clone();
+            waiting.spawn(async move { gate.acquire(&Request::new("GET", "/things")).await });
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let hasty = gate.with(Strategy::Wait { queue: 100, deadline: Duration::from_secs(1) });
+        let Err(Refused::Limited(limited)) = hasty.acquire(&request).await else {
+            panic!("twenty are before it")
+        };
+        println!("{:?}: its turn is in {}", profile.body, limited.retry_in);
+        let expected = Nanos::from_secs(16)..Nanos::from_secs(24);
+        assert!(expected.contains(&limited.retry_in), "{limited:?}");
     }
 }
 

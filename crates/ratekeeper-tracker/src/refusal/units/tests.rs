@@ -17,7 +17,7 @@ fn body(text: &str, others: [Option<u64>; 3], dialect: &mut Dialect) -> u128 {
     let [header, reset, window] = others.map(|it| it.map(millis));
     let told = Told { header, reset: reset.map(rounded), window: window.map(|it| it.length) };
     let wait = number(text).and_then(|it| of_body(it, BodyUnit::AsTold, told, dialect));
-    wait.expect("it says something").length.get() / 1_000_000
+    wait.expect("it says something").wait.length.get() / 1_000_000
 }
 
 #[test]
@@ -37,6 +37,24 @@ fn a_number_alone_counts_what_is_likely() {
         assert_eq!(body(text, [None, None, window], &mut dialect), length, "{text} of {window:?}");
     }
     assert_eq!(number("-1"), None);
+}
+
+#[test]
+fn a_number_that_is_far_longer_than_the_reset_more_likely_counts_milliseconds() {
+    for (text, reset, length) in [
+        ("57", 1_000, 57),
+        ("57", 0, 57),
+        ("99", 6_000, 99),
+        // It may be a penalty.
+        ("3", 1_000, 3_000),
+        ("60", 20_000, 60_000),
+        ("4.5", 1_000, 4_500),
+    ] {
+        let mut dialect = Dialect::default();
+        let others = [None, Some(reset), None];
+        assert_eq!(body(text, others, &mut dialect), length, "{text} beside {reset} ms");
+        assert_eq!(dialect.body.is_some(), text.contains('.'), "it is not known");
+    }
 }
 
 #[test]

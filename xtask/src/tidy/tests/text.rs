@@ -49,7 +49,7 @@ fn a_file_ends_with_a_newline() {
 
 #[test]
 fn modules_and_their_tests_are_laid_out_one_way() {
-    let of = |path, text| check(path, text).iter().map(|it| it.to_string()).collect::<Vec<_>>();
+    let of = |path, text| check(path, text).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(of("crates/a/src/foo.rs", "mod tests;\n"), Vec::<String>::new());
     assert_eq!(of("crates/a/tests/it/shared/mod.rs", "mod tests {\n}\n"), Vec::<String>::new());
     for (path, text, line) in [

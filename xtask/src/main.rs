@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `tidy`, `fuzz-api`, `screenshot`, `oracle`, `memory`,
+//! The project's own commands: `cargo xtask test`, `tidy`, `house`, `fuzz-api`, `screenshot`, `oracle`, `memory`,
 //! `bench`, `gate`.
 //!
 //! Each command is a file of its own with a `run`; this one only parses, dispatches and exits.
@@ -30,6 +30,8 @@ enum Command {
     Test,
     /// Check the house rules that compiler and lints do not know
     Tidy,
+    /// Print figures of the code: lines, types and their names
+    House,
     /// Compare what the HTTP door answers with what its own document says, on made-up requests
     FuzzApi(fuzz_api::Args),
     /// Draw the live page again, for the README
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Test => test::run(),
         Command::Tidy => tidy::run(),
+        Command::House => tidy::print_figures(),
         Command::FuzzApi(args) => fuzz_api::run(&args),
         Command::Screenshot => screenshot::run(),
         Command::Oracle(args) => lab::run("oracle", &args),

@@ -5,6 +5,7 @@
 
 mod code;
 mod directions;
+mod figures;
 mod guide;
 mod markdown;
 mod metadata;
@@ -61,6 +62,12 @@ pub(crate) fn run() -> Result<(), Error> {
         0 => Ok(()),
         count => Err(Error::Untidy { count }),
     }
+}
+
+/// Prints figures of the code.
+pub(crate) fn print_figures() -> Result<(), Error> {
+    print!("{}", figures::table(&Tree::read()?));
+    Ok(())
 }
 
 /// What has examples that people copy.

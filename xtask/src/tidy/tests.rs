@@ -2,6 +2,7 @@
 
 mod code;
 mod directions;
+mod figures;
 mod guide;
 mod markdown;
 mod policy;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::hints::Hints;
-use super::prefetch;
+use super::prefetch::{self, WriteHint};
 use super::shard_memory::{ShardMemory, Slot};
 use super::shares::Shares;
 use super::sync::{Guard, Lock};
@@ -46,6 +46,7 @@ const INLINE: usize = 256;
 pub struct MemoryStore<A: Algorithm> {
     shards: Box<[Shard<A>]>,
     hints: Hints<A>,
+    write_hint: WriteHint,
     shares: Arc<Shares>,
 }
 
@@ -97,6 +98,7 @@ impl<A: Algorithm> MemoryStore<A> {
         let store = Self {
             shards: (0..count).map(shard).collect(),
             hints: Hints::new(first, count),
+            write_hint: WriteHint::detect(),
             shares,
         };
         for (number, shard) in store.shards.iter().enumerate() {
@@ -246,9 +248,9 @@ impl<A: Algorithm> MemoryStore<A> {
     #[inline]
     fn touch(&self, upper: u64, lines: usize) {
         let shard = self.shard(upper);
-        prefetch::to_write(std::ptr::from_ref(&self.shards[shard]).addr());
+        self.write_hint.to_write(std::ptr::from_ref(&self.shards[shard]).addr());
         let address = self.hints.address(shard, upper);
-        prefetch::to_write(address);
+        self.write_hint.to_write(address);
         for line in 1..=lines {
             prefetch::to_read(address + line * CACHE_LINE_BYTES);
         }
@@ -402,8 +404,13 @@ impl<A: Algorithm> Store<A> for MemoryStore<A> {
 }
 
 impl<A: Algorithm> Shard<A> {
-    fn new(book: &Arc<A::Book>, strip: ShardMemory<A>, slots: usize, shares: &Arc<Shares>) -> Self {
-        let (book, table) = (Arc::clone(book), ShardTable::new(strip, slots, Arc::clone(shares)));
+    fn new(
+        book: &Arc<A::Book>,
+        memory: ShardMemory<A>,
+        slots: usize,
+        shares: &Arc<Shares>,
+    ) -> Self {
+        let (book, table) = (Arc::clone(book), ShardTable::new(memory, slots, Arc::clone(shares)));
         Self(Lock::new(Inside { book, table, is_stale: false }))
     }
 }

@@ -36,7 +36,7 @@ const NEAR_SLOTS: usize = 4;
 /// What every search needs comes first.
 #[repr(C)]
 pub(super) struct ShardTable<A: Algorithm> {
-    strip: ShardMemory<A>,
+    memory: ShardMemory<A>,
     /// How many homes there are now.
     capacity: usize,
     capacity_max: usize,
@@ -72,10 +72,10 @@ impl<A: Algorithm> ShardTable<A> {
     #[cfg(not(feature = "shuttle"))]
     pub(super) const HOT_BYTES: usize = std::mem::offset_of!(Self, capacity_max);
 
-    /// An empty table in a strip of `slots` slots, at least [`SLOTS_MIN`].
-    pub(super) fn new(strip: ShardMemory<A>, slots: usize, shares: Arc<Shares>) -> Self {
+    /// An empty table in a memory of `slots` slots, at least [`SLOTS_MIN`].
+    pub(super) fn new(memory: ShardMemory<A>, slots: usize, shares: Arc<Shares>) -> Self {
         Self {
-            strip,
+            memory,
             capacity: CAPACITY_MIN,
             capacity_max: slots - TAIL_SLOTS,
             len: 0,
@@ -85,7 +85,7 @@ impl<A: Algorithm> ShardTable<A> {
         }
     }
 
-    /// How many keys a strip of `slots` slots holds at most.
+    /// How many keys a memory of `slots` slots holds at most.
     pub(super) fn keys_max(slots: usize) -> usize {
         load_max(slots - TAIL_SLOTS)
     }
@@ -135,7 +135,7 @@ impl<A: Algorithm> ShardTable<A> {
     /// A key whose neighbours have the same upper half may not be found.
     #[inline]
     fn slot_near_home(&self, key: u128) -> Option<Slot<'_, A>> {
-        let row = self.strip.row(home(key, self.capacity), NEAR_SLOTS)?;
+        let row = self.memory.row(home(key, self.capacity), NEAR_SLOTS)?;
         // Wrapping, as below.
         let is_before =
             |nth| row.slot(nth).upper_key().wrapping_sub(1) < upper(key).wrapping_sub(1);
@@ -152,7 +152,7 @@ impl<A: Algorithm> ShardTable<A> {
     pub(super) fn slot_of(&self, key: u128) -> Option<Slot<'_, A>> {
         let mut place = home(key, self.capacity);
         loop {
-            let slot = self.strip.slot(place);
+            let slot = self.memory.slot(place);
             let found = slot.key();
             if found == key {
                 return Some(slot);
@@ -175,7 +175,7 @@ impl<A: Algorithm> ShardTable<A> {
     fn seek(&self, key: u128) -> (usize, Slot<'_, A>) {
         let mut place = home(key, self.capacity);
         loop {
-            let slot = self.strip.slot(place);
+            let slot = self.memory.slot(place);
             // Wrapping, so that "no key" counts as larger than any.
             if slot.key().wrapping_sub(1) >= key.wrapping_sub(1) {
                 return (place, slot);
@@ -186,12 +186,12 @@ impl<A: Algorithm> ShardTable<A> {
 
     #[inline]
     pub(super) fn cell(&self, slot: usize) -> A::Cell {
-        self.strip.slot(slot).cell()
+        self.memory.slot(slot).cell()
     }
 
     /// Has the key in a slot have this cell. It may be another owner's with it.
     pub(super) fn set_cell(&mut self, book: &A::Book, slot: usize, cell: A::Cell) {
-        let slot = self.strip.slot(slot);
+        let slot = self.memory.slot(slot);
         let (before, after) = (A::owner(book, &slot.cell()), A::owner(book, &cell));
         if before != after {
             self.shares.take(before);
@@ -220,7 +220,7 @@ impl<A: Algorithm> ShardTable<A> {
                     self.copy_slot(moved, moved + 1);
                 }
                 self.set_key(slot, key);
-                self.strip.slot(slot).set_cell(cell);
+                self.memory.slot(slot).set_cell(cell);
                 return;
             }
             // The run reaches the end of the table: shorten it.
@@ -396,15 +396,15 @@ impl<A: Algorithm> ShardTable<A> {
 
     #[inline]
     fn key(&self, slot: usize) -> u128 {
-        self.strip.slot(slot).key()
+        self.memory.slot(slot).key()
     }
 
     fn set_key(&mut self, slot: usize, key: u128) {
-        self.strip.slot(slot).set_key(key);
+        self.memory.slot(slot).set_key(key);
     }
 
     fn copy_slot(&mut self, from: usize, to: usize) {
-        self.strip.slot(to).copy(&self.strip.slot(from));
+        self.memory.slot(to).copy(&self.memory.slot(from));
     }
 }
 

@@ -12,7 +12,7 @@ use super::super::{Share, ShareError, ShareServer};
 use super::LINE_MAX;
 use crate::gate::{Core, Gate, SendPermit, Strategy};
 use crate::headers::Scope;
-use crate::{IN_FLIGHT_MAX, Profile, Reason, Refused, Request, Response};
+use crate::{IN_FLIGHT_MAX, Origin, Profile, Reason, Refused, Request, Response};
 
 const SHORTLY: Duration = Duration::from_millis(20);
 
@@ -345,6 +345,48 @@ async fn what_is_sent_anyway_and_not_tracked_is_paid_for_only_if_it_is_counted()
     assert_eq!(serve(&core), None);
     let _flying = anyway.acquire(&request()).await.unwrap();
     assert_eq!(serve(&core).map(|ask| spends(&ask)), Some(1));
+}
+
+fn elsewhere(path: &str) -> Request<'_> {
+    Request::new("GET", path).to(Origin::of("https://cdn.example/"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_to_a_host_that_the_profile_does_not_name_takes_no_token() {
+    let (gate, core) = shared();
+    let asked = elsewhere("/file");
+    let permit = tokio::time::timeout(SHORTLY, gate.acquire(&asked)).await.unwrap().unwrap();
+    assert_eq!(serve(&core), None, "nothing is spent");
+    drop(permit);
+    drop(gate.with(Strategy::SendAnyway).acquire(&elsewhere("/file")).await.unwrap());
+    assert_eq!(serve(&core), None);
+    // The pace of the profile holds there for this process alone, as without a server.
+    let states = gate.snapshot().states;
+    let limits = states.iter().filter(|state| &*state.origin == "https://cdn.example");
+    assert_eq!(limits.filter_map(|state| state.limit).collect::<Vec<_>>(), [50]);
+
+    // And the profile's own hosts are as before.
+    let ours = Request::new("GET", "/users/1").to(Origin::of("https://discord.com/"));
+    assert!(tokio::time::timeout(SHORTLY, gate.acquire(&ours)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_another_host_goes_while_all_tokens_are_waited_for() {
+    let (gate, core) = shared();
+    learn(&gate, &core).await;
+    let mut tasks = JoinSet::new();
+    for _ in 0..3 * LINE_MAX {
+        let gate = gate.clone();
+        tasks.spawn(async move { gate.acquire(&request()).await });
+    }
+    settle().await;
+    let asked = elsewhere("/file");
+    let first = tokio::time::timeout(SHORTLY, gate.acquire(&asked)).await.unwrap().unwrap();
+    let (second, ()) = tokio::join!(tokio::time::timeout(SHORTLY, gate.acquire(&asked)), async {
+        settle().await;
+        crate::gate::tests::answer_nothing(first);
+    });
+    assert!(second.is_ok_and(|permit| permit.is_ok()));
 }
 
 #[tokio::test(start_paused = true)]

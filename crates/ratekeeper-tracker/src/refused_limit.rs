@@ -75,8 +75,8 @@ impl RefusedLimit {
         }
     }
 
-    /// A request was refused, while so many are in flight; `learns` if the limit may be one that shows
-    /// in nothing else.
+    /// A request was refused, while so many are in flight; `learns` if the limit may be one that
+    /// shows in nothing else.
     #[cold]
     pub(crate) fn refuse(
         &mut self,

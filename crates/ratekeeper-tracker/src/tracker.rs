@@ -117,10 +117,6 @@ impl Account {
         }
     }
 
-    fn set_origin(&mut self, origin: Arc<str>) {
-        self.origin = origin;
-    }
-
     /// Whether nobody has asked yet.
     fn is_new(&self) -> bool {
         self.routes.len() == 0 && self.reservations.len() == 0

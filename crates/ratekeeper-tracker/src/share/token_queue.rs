@@ -95,7 +95,7 @@ impl TokenQueue {
 impl State {
     /// Whether the request of a reservation needs a token that processes share.
     pub(crate) fn is_shared(&self, reservation: &Reservation) -> bool {
-        self.token_queue.is_some() && self.tracker.is_counted(reservation)
+        self.token_queue.is_some() && self.tracker.is_shared(reservation)
     }
 
     /// Puts a request that no other limit stops in line for a token.
@@ -125,11 +125,11 @@ impl State {
         now: Moment,
     ) -> Option<SharedToken> {
         let token_queue = self.token_queue.as_mut()?;
-        let is_counted = match reservation {
-            Some(reservation) => self.tracker.is_counted(reservation),
-            None => self.tracker.counts(request, now),
+        let is_shared = match reservation {
+            Some(reservation) => self.tracker.is_shared(reservation),
+            None => self.tracker.shares(request, now),
         };
-        is_counted.then(|| token_queue.state.take_anyway())
+        is_shared.then(|| token_queue.state.take_anyway())
     }
 
     /// Has a request wait in the line of its bucket, as there is no room here.
@@ -226,8 +226,7 @@ impl State {
 impl Core {
     /// What all gates of an API share that has its limit on all requests from a server.
     pub(crate) fn with_share(profile: Profile, share: &Share) -> Self {
-        let paces = profile.paces.without_shared();
-        let core = Self::new(Tracker::new(Profile { paces, ..profile }));
+        let core = Self::new(Tracker::sharing(profile));
         let (name, state) = (Arc::from(&*share.server.limit), share.token_state());
         let (limit, line, failure) = (share.pace.count, VecDeque::new(), None);
         core.state.lock().token_queue = Some(TokenQueue { name, limit, state, line, failure });

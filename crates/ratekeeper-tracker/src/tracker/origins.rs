@@ -12,7 +12,7 @@ use super::{Account, Snapshot};
 use crate::arena::Slot;
 use crate::headers::Said;
 use crate::origin::Origin;
-use crate::profile::Profile;
+use crate::profile::{Paces, Profile};
 use crate::recent::Recent;
 use crate::request::{Request, Response};
 use crate::verdict::{Limited, Reservation, Verdict, WaiterId};
@@ -56,6 +56,8 @@ const WRITTEN_BYTES_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub struct Tracker {
     pub(super) profile: Profile,
+    /// The paces of the profile's own hosts: without the one that processes share.
+    own_paces: Paces,
     pub(super) accounts: Recent<Account>,
     latest: Latest,
     next_number: u64,
@@ -92,7 +94,8 @@ impl Tracker {
         let new = |me| Account::new(profile, me, name(&profile, OWN, &Origin::default()));
         let account = accounts.insert_with(OWN, new, |_| true);
         let latest = Latest { scheme: String::new(), authority: String::new(), account };
-        Self { profile, accounts, latest, next_number: 0, queue_max: QUEUE_DEFAULT }
+        let own_paces = profile.paces;
+        Self { profile, own_paces, accounts, latest, next_number: 0, queue_max: QUEUE_DEFAULT }
     }
 
     /// Lets at most `max` wait for each bucket.
@@ -173,7 +176,11 @@ impl Tracker {
         whom: &[bool],
         now: Moment,
     ) -> Option<(WaiterId, Reservation)> {
-        let ready = |account: &mut Account| Some((account.ready(whom, now)?, account.me));
+        let of_own = self.of_own();
+        let ready = |account: &mut Account| {
+            let whom = if of_own(account.me) { whom } else { ANYBODY };
+            Some((account.ready(whom, now)?, account.me))
+        };
         let ready = self.accounts.iter_mut().filter_map(ready);
         let (first, account) = ready.min_by_key(|(ready, _)| ready.number)?;
         self.accounts.at_mut(account)?.release(&first)
@@ -188,7 +195,11 @@ impl Tracker {
 
     /// When that may find somebody.
     pub(crate) fn next_wake_of(&mut self, whom: &[bool]) -> Option<Moment> {
-        self.accounts.iter_mut().filter_map(|account| account.next_wake_of(whom)).min()
+        let of_own = self.of_own();
+        let wake = |account: &mut Account| {
+            account.next_wake_of(if of_own(account.me) { whom } else { ANYBODY })
+        };
+        self.accounts.iter_mut().filter_map(wake).min()
     }
 
     /// Leaves the line. False if the waiter's turn had come already, or it had left before.
@@ -336,6 +347,19 @@ impl Tracker {
         Some(slot)
     }
 
+    /// Whether an account is that of the profile's own hosts. All are where it names none.
+    fn of_own(&self) -> impl Fn(Slot) -> bool + use<> {
+        let (own, names_none) = (self.accounts.find(OWN), self.profile.hosts.is_empty());
+        move |account| names_none || own == Some(account)
+    }
+
+    /// What the account of a key is to keep.
+    pub(super) fn profile_of(&self, key: u64) -> Profile {
+        let is_own = key == OWN || self.profile.hosts.is_empty();
+        let paces = if is_own { self.own_paces } else { self.profile.paces };
+        Profile { paces, ..self.profile }
+    }
+
     fn key(&self, origin: &Origin<'_>) -> u64 {
         let host = origin.host();
         let is_own = self.profile.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
@@ -345,15 +369,17 @@ impl Tracker {
     /// The account that was there from the beginning becomes that of the first origin of all.
     fn begin(&mut self, key: u64, origin: &Origin<'_>) -> Option<Slot> {
         let slot = self.accounts.find(OWN)?;
+        let profile = self.profile_of(key);
         let account = self.accounts.at_mut(slot).filter(|account| account.is_new())?;
-        account.set_origin(name(&self.profile, key, origin));
+        *account = Account::new(profile, slot, name(&profile, key, origin));
+        account.set_queue(self.queue_max);
         self.accounts.rename(slot, key);
         Some(slot)
     }
 
     /// One more account.
     fn add(&mut self, key: u64, origin: &Origin<'_>, now: Moment) -> Option<Slot> {
-        let (profile, queue_max) = (self.profile, self.queue_max);
+        let (profile, queue_max) = (self.profile_of(key), self.queue_max);
         let new = |me| Account::new(profile, me, name(&profile, key, origin));
         let slot = self.accounts.insert_with(key, new, |account| account.is_idle(now))?;
         if let Some(account) = self.accounts.at_mut(slot) {
@@ -381,9 +407,22 @@ fn name(profile: &Profile, key: u64, origin: &Origin<'_>) -> Arc<str> {
 
 #[cfg(feature = "sharing")]
 impl Tracker {
-    /// Whether the limit on all requests counts a request.
-    pub(crate) fn counts(&self, request: &Request<'_>, now: Moment) -> bool {
-        !self.profile.route(request, now).exempt
+    /// A tracker that leaves the pace of the profile's own hosts to a server.
+    pub(crate) fn sharing(profile: Profile) -> Self {
+        let own_paces = profile.paces.without_shared();
+        let own = Self::new(Profile { paces: own_paces, ..profile });
+        Self { profile, own_paces, ..own }
+    }
+
+    /// Whether the limit that processes share counts the request of a reservation.
+    pub(crate) fn is_shared(&self, reservation: &Reservation) -> bool {
+        self.is_counted(reservation) && self.of_own()(reservation.account())
+    }
+
+    /// The same of a request.
+    pub(crate) fn shares(&self, request: &Request<'_>, now: Moment) -> bool {
+        let is_own = self.profile.hosts.is_empty() || self.key(&request.origin) == OWN;
+        is_own && !self.profile.route(request, now).exempt
     }
 
     /// A number for who was allowed at once, as waiters have one.

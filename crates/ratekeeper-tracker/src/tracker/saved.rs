@@ -203,7 +203,8 @@ impl Tracker {
     fn replace(&mut self, saved: Vec<SavedAccount>, now: Moment) {
         let mut accounts = Recent::new(ORIGINS_MAX);
         for saved in saved {
-            let new = |me| Account::new(self.profile, me, Arc::clone(&saved.origin));
+            let profile = self.profile_of(saved.key);
+            let new = |me| Account::new(profile, me, Arc::clone(&saved.origin));
             let slot = accounts.insert_with(saved.key, new, |_| false);
             if let Some(account) = slot.and_then(|slot| accounts.at_mut(slot)) {
                 account.set_queue(self.queue_max);

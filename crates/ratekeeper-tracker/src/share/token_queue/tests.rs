@@ -1,18 +1,19 @@
 //! The test is the server: it answers what is asked, when it likes.
 
+mod warnings;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ratekeeper_time::{Moment, Nanos};
 use tokio::task::JoinSet;
-use tracing::field::Field;
 
 use super::super::token_state::{Step, TokenAnswer, TokenAsk};
 use super::super::{Share, ShareError, ShareServer};
 use super::LINE_MAX;
 use crate::gate::{Core, Gate, SendPermit, Strategy};
 use crate::headers::Scope;
-use crate::{IN_FLIGHT_MAX, Profile, Reason, Refused, Request, Response};
+use crate::{IN_FLIGHT_MAX, Origin, Profile, Reason, Refused, Request, Response};
 
 const SHORTLY: Duration = Duration::from_millis(20);
 
@@ -347,6 +348,48 @@ async fn what_is_sent_anyway_and_not_tracked_is_paid_for_only_if_it_is_counted()
     assert_eq!(serve(&core).map(|ask| spends(&ask)), Some(1));
 }
 
+fn elsewhere(path: &str) -> Request<'_> {
+    Request::new("GET", path).to(Origin::of("https://cdn.example/"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_to_a_host_that_the_profile_does_not_name_takes_no_token() {
+    let (gate, core) = shared();
+    let asked = elsewhere("/file");
+    let permit = tokio::time::timeout(SHORTLY, gate.acquire(&asked)).await.unwrap().unwrap();
+    assert_eq!(serve(&core), None, "nothing is spent");
+    drop(permit);
+    drop(gate.with(Strategy::SendAnyway).acquire(&elsewhere("/file")).await.unwrap());
+    assert_eq!(serve(&core), None);
+    // The pace of the profile holds there for this process alone, as without a server.
+    let states = gate.snapshot().states;
+    let limits = states.iter().filter(|state| &*state.origin == "https://cdn.example");
+    assert_eq!(limits.filter_map(|state| state.limit).collect::<Vec<_>>(), [50]);
+
+    // And the profile's own hosts are as before.
+    let ours = Request::new("GET", "/users/1").to(Origin::of("https://discord.com/"));
+    assert!(tokio::time::timeout(SHORTLY, gate.acquire(&ours)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_another_host_goes_while_all_tokens_are_waited_for() {
+    let (gate, core) = shared();
+    learn(&gate, &core).await;
+    let mut tasks = JoinSet::new();
+    for _ in 0..3 * LINE_MAX {
+        let gate = gate.clone();
+        tasks.spawn(async move { gate.acquire(&request()).await });
+    }
+    settle().await;
+    let asked = elsewhere("/file");
+    let first = tokio::time::timeout(SHORTLY, gate.acquire(&asked)).await.unwrap().unwrap();
+    let (second, ()) = tokio::join!(tokio::time::timeout(SHORTLY, gate.acquire(&asked)), async {
+        settle().await;
+        crate::gate::tests::answer_nothing(first);
+    });
+    assert!(second.is_ok_and(|permit| permit.is_ok()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_shows_what_is_shared_and_whether_the_server_is_away() {
     let (gate, core) = shared();
@@ -368,60 +411,6 @@ async fn a_snapshot_shows_what_is_shared_and_whether_the_server_is_away() {
     assert_eq!(state.reset_in, Some(Nanos::new(1_250_000_000)), "the quiet time");
     tokio::time::sleep(Duration::from_millis(1_250)).await;
     assert_eq!((shown().remaining, shown().reset_in), (Some(10), None));
-}
-
-/// Writes down the errors of warnings.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
-
-impl tracing::field::Visit for Warnings {
-    fn record_error(&mut self, _: &Field, error: &(dyn std::error::Error + 'static)) {
-        self.0.lock().unwrap().push(error.to_string());
-    }
-
-    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
-}
-
-impl tracing::Subscriber for Warnings {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() == tracing::Level::WARN
-    }
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-    fn enter(&self, _: &tracing::span::Id) {}
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_change_of_what_is_wrong_with_the_server_is_a_warning() {
-    let server = || "http://localhost".to_owned();
-    let refused = || ShareError::Refused { server: server(), status: 403, said: String::new() };
-    let no_limit = || {
-        let [limit, said, wanted] = ["all", "", ""].map(str::to_owned);
-        ShareError::NoLimit { server: server(), limit, said, wanted }
-    };
-    let warnings = Warnings::default();
-    let _watched = tracing::subscriber::set_default(warnings.clone());
-    let (_gate, core) = shared();
-    let ask = TokenAsk::Look;
-    // It begins alone, and the server that comes then wants another token, and has no such limit.
-    for error in [late(), late(), refused(), refused(), no_limit(), no_limit(), late()] {
-        core.heard(&ask, Err(error), core.now());
-    }
-    grant(&core, &ask, true);
-    core.heard(&ask, Err(late()), core.now());
-    let told = warnings.0.lock().unwrap().clone();
-    let expected = [late(), refused(), no_limit(), late(), late()].map(|error| error.to_string());
-    assert_eq!(told, expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,9 +40,9 @@ pub struct Server {
     workers: usize,
     /// Dropped last: it writes the lines that wait.
     request_log: Option<WorkerGuard>,
-    /// Not with the admin, which doors hold: it is ours until the server is gone, and no longer.
+    /// Not a part of [`ServerAdmin`], which doors hold: it is ours until the server is gone, and no longer.
     state: Option<StateDir>,
-    /// What the admin said of changes at the last save, and one more.
+    /// How many changes there had been at the last save, and one more.
     saved_changes: AtomicU64,
 }
 
@@ -66,7 +66,7 @@ pub enum StartError {
     Memory { bytes: usize, source: std::io::Error },
     #[error("starting a thread")]
     Thread(#[source] std::io::Error),
-    #[error("listeners the store")]
+    #[error("opening the store")]
     Store(#[from] SharedError),
     #[error(transparent)]
     Shared(#[from] AlreadyShared),

@@ -67,7 +67,7 @@ pub enum StateError {
 impl StateDir {
     /// Makes the directory ours. Refuses one that another server uses.
     pub(crate) fn open(folder: &Path) -> Result<Self, StateError> {
-        let failed = |source| StateError::Io { doing: "listeners", folder: folder.into(), source };
+        let failed = |source| StateError::Io { doing: "opening", folder: folder.into(), source };
         make_private(folder).map_err(failed)?;
         let lock = private_file().truncate(false).open(folder.join(LOCK_FILE)).map_err(failed)?;
         match lock.try_lock() {

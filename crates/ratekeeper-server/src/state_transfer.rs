@@ -37,7 +37,7 @@ pub enum TransferError {
     Address(#[from] AddressError),
     #[error("starting to talk to the store")]
     Runtime(#[source] std::io::Error),
-    #[error("state_transfer to or from the store")]
+    #[error("moving to or from the store")]
     Store(#[from] Failure),
     #[error("{0}")]
     Ask(#[from] Mistake),

@@ -62,7 +62,7 @@ impl App {
     }
 }
 
-/// The admin, for handlers that need one: while the server is starting, they are not run.
+/// What administers the server, for handlers that need it: while the server is starting, they are not run.
 pub(super) struct Inside(pub(super) Arc<ServerAdmin>);
 
 impl FromRequestParts<Arc<App>> for Inside {

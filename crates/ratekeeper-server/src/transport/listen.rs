@@ -184,7 +184,7 @@ fn claim(address: SocketAddr, kind: Type) -> Option<UnixDatagram> {
             Err(_) => return None,
         }
     }
-    tracing::debug!(%address, "somebody else has been listeners this port for long");
+    tracing::debug!(%address, "somebody else has been opening this port for long");
     None
 }
 

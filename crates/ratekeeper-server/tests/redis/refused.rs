@@ -32,7 +32,7 @@ fn an_override_that_redis_cannot_count_is_refused_in_words() {
     let server = start_ahead(&settings, 0);
     let mut client = Web::connect(&server);
     let mut put = |burst: u64, period: &str| {
-        let body = json!({"burst": burst, "count": 1, "period": period, "lower": true, "why": "state_transfer out"});
+        let body = json!({"burst": burst, "count": 1, "period": period, "lower": true, "why": "moving out"});
         client.ask("PUT", "/v1/overrides/Orders/ada", "", &body.to_string())
     };
     let refused = put(1 << 31, "8760h");

@@ -1,4 +1,5 @@
-//! The front for doors whose clients name their own keys: decaying averages and quotas.
+//! The front for doors whose clients name their own keys: decaying averages, quotas, and buckets whose rules
+//! come with the asks.
 //!
 //! ```
 //! use ratekeeper::algorithm::average::{Average, Outcome, Rule};

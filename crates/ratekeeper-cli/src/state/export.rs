@@ -152,8 +152,8 @@ fn tell_nameless(state: &SavedState, named: usize) {
     }
     if others > 0 {
         say(format_args!(
-            "note: {others} averages and quotas were left out: a state directory does not know \
-             their names"
+            "note: {others} averages, quotas and keys of CL.THROTTLE were left out: a state \
+             directory does not know their names"
         ));
     }
 }

@@ -105,8 +105,8 @@ impl Tally {
         ));
         if *left_out > 0 {
             say(format_args!(
-                "note: {left_out} averages and quotas were left out: a state directory does not \
-                 take them"
+                "note: {left_out} averages, quotas and keys of CL.THROTTLE were left out: a state \
+                 directory does not take them"
             ));
         }
     }

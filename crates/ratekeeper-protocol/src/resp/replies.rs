@@ -15,8 +15,8 @@ pub(super) struct Replies<'a> {
     pub(super) counts: &'a mut Counts,
 }
 
-/// The place of an ask among those of named limits, what it costs, and what was decided; nothing if it was a
-/// mistake.
+/// The place of an ask among those of named limits (zero for an ask that brought its rule, which is never a
+/// mistake), what it costs, and what was decided; nothing if it was a mistake.
 type Answered = (usize, (u64, Option<Decision>));
 
 impl Replies<'_> {

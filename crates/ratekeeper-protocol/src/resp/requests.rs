@@ -6,7 +6,6 @@ use ratekeeper::algorithm::tokens::Action;
 
 use super::codec::{self, Bounds, Fault, Words};
 use super::gather::{By, Gathered, Step, Terms};
-use super::inline_rule::check_key;
 use super::shape::{Asked, Shape};
 use crate::scan;
 
@@ -52,13 +51,14 @@ impl<'a> Requests<'a> {
             Asked::Inline { rule, cost } => {
                 let ask = inline::Ask { rule, action: Action::CheckAndSpend, cost };
                 let times = self.while_same(shape, room, |key| {
-                    check_key(key).ok()?;
                     gathered.inline.push(key, ask);
                     Some(())
                 });
                 (By::InlineRule, rule.burst(), times)
             }
             Asked::Named { ref limit, cost } => {
+                // Before the limit is looked up: the next request may be of another shape.
+                shape.next(first)?;
                 let limit = scan::text_in(text, first.get(limit.clone())?)?;
                 let (limit, burst) = terms.for_all(limit)?;
                 let times = self.while_same(shape, room, |id| {

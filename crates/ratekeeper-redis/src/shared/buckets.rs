@@ -28,7 +28,7 @@ const MOVED_MAX: usize = ratekeeper::limits::OVERRIDES_MAX;
 /// What who is denied because Redis is away is told to wait: by then it is known to be back.
 const AWAY: Nanos = Nanos::from_secs(1);
 /// What who is denied because other transactions hold the bucket is told to wait: a few of them.
-pub(super) const HELD: Nanos = Nanos::new(100_000_000);
+const HELD: Nanos = Nanos::new(100_000_000);
 
 /// The buckets of named limits.
 pub(super) struct Buckets {
@@ -119,7 +119,7 @@ impl Buckets {
 #[derive(Default)]
 struct Trip<'a> {
     asks: Vec<Ask<'a>>,
-    /// The rule of each, and what the denials said of its bucket before anything was asked.
+    /// The rule of each, and how often something of its bucket had been forgotten before.
     rules: Vec<(&'a Known, u64)>,
     errands: Vec<Errand>,
     /// The buckets that tokens are taken of in advance.

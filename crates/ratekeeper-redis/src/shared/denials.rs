@@ -16,7 +16,8 @@ use ratekeeper::store::{Fingerprint, MemoryStore, Seal, Secret, Store as _};
 
 use crate::node::Heard;
 
-/// How much memory they take at most: enough for 300,000.
+/// How much memory those of one kind take at most: enough for 390,000 buckets of limits, or for 260,000 keys
+/// whose rules come with the asks.
 const DENIALS_BYTES: usize = 16 << 20;
 
 /// Buckets that are known to be empty. While one is, nobody need ask for it: a denial changes

@@ -11,14 +11,13 @@ use ratekeeper::store::shared::{BucketNames, OnFailure, SharedStore, Visit, Visi
 use ratekeeper::store::{MemoryStore, Question, Store as _};
 
 use super::Home;
-use super::buckets::HELD;
 use super::health::add;
 use crate::bucket::{Answer, Ask};
 use crate::failure::Failure;
 use crate::link;
 use crate::rule::Rule;
 
-/// The buckets of `CL.THROTTLE`.
+/// The buckets of `CL.THROTTLE`. Each question is decided by itself: there are no transactions over them.
 pub(super) struct InlineBuckets {
     home: Arc<Home>,
 }
@@ -56,7 +55,7 @@ struct Errand {
     index: usize,
     /// Where its rule is.
     rule: usize,
-    /// What the denials said of its bucket before it was asked.
+    /// How often something of its bucket had been forgotten before it was asked.
     forgotten: u64,
 }
 
@@ -107,15 +106,13 @@ impl<'a> Stay<'a> {
     /// Answers what is known; returns what goes to Redis, with its rules.
     fn plan(&mut self) -> (RulesInRedis, Vec<Errand>) {
         let (mut rules, mut errands) = (RulesInRedis::default(), Vec::new());
-        // Of a bucket that this visit gives tokens to, what is known is known of the time before.
-        let mut given = HashSet::new();
+        // Of a bucket that this visit asks Redis for, what is known is known of the time before.
+        let mut asked = HashSet::new();
         for index in 0..self.questions.len() {
             let (denials, ask) = (&self.home.inline_denials, &self.questions[index].ask);
             let bucket = denials.seal.fingerprint(self.names[index]);
-            if gives(ask.action) {
-                given.insert(bucket);
-            }
-            if !given.contains(&bucket)
+            debug_assert!(!self.questions[index].joined, "no transaction brings its rules along");
+            if !asked.contains(&bucket)
                 && let Some(outcome) = denials.find(bucket, ask, self.now)
             {
                 self.outcomes[index] = outcome;
@@ -124,6 +121,7 @@ impl<'a> Stay<'a> {
             }
             match rules.place(ask.rule) {
                 Some(rule) => {
+                    asked.insert(bucket);
                     errands.push(Errand { index, rule, forgotten: denials.forgotten(bucket) });
                 }
                 None => self.decide_here(index),
@@ -162,12 +160,7 @@ impl<'a> Stay<'a> {
                 Err(failure) => {
                     is_well = false;
                     self.home.tally.failed(&failure, self.now);
-                    if failure == Failure::Held {
-                        self.home.tally.instead(OnFailure::Deny, 1);
-                        self.outcomes[errand.index] = held();
-                    } else {
-                        self.decide_here(errand.index);
-                    }
+                    self.decide_here(errand.index);
                 }
             }
         }
@@ -185,7 +178,7 @@ impl<'a> Stay<'a> {
 
     /// Keeps in mind what Redis said, for when it is away, and denials for as long as they last.
     fn learn(&self, errand: &Errand, answer: &Answer) {
-        let Answer { outcome, is_held, hidden, .. } = *answer;
+        let Answer { outcome, hidden, .. } = *answer;
         let (question, name) = (&self.questions[errand.index], self.names[errand.index]);
         let (ask, now) = (&question.ask, self.now);
         let cell = InlineCell::filling(ask.rule, outcome.reset_in, hidden, now);
@@ -196,7 +189,7 @@ impl<'a> Stay<'a> {
             self.local.learn(question.bucket, is_owing.then_some(cell), now);
         }
         let denials = &self.home.inline_denials;
-        if is_denied && !gives(ask.action) && !is_held {
+        if is_denied && !gives(ask.action) {
             denials.remember(name, cell, errand.forgotten, now);
         } else {
             // It may have been under another rule, by which it was denied.
@@ -207,9 +200,4 @@ impl<'a> Stay<'a> {
 
 fn gives(action: Action) -> bool {
     matches!(action, Action::Refund | Action::Reset)
-}
-
-/// The answer where other transactions hold tokens of the bucket.
-fn held() -> Outcome {
-    Outcome { verdict: Verdict::Deny, remaining: 0, retry_in: HELD, reset_in: HELD }
 }

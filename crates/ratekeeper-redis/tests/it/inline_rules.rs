@@ -123,6 +123,21 @@ fn a_denial_is_remembered_under_its_own_rule_only_and_until_another_comes() {
 }
 
 #[test]
+fn what_is_asked_behind_another_rule_is_not_answered_from_memory() {
+    let server = Single::start();
+    let process = Process::start(&server);
+    assert!(process.spend(hourly(1), 1).allowed);
+    process.remember(hourly(1));
+    let daily = rule(100, 1, 86_400);
+    let asks = [(&b"ada"[..], daily, 0), (b"ada", hourly(1), 1)];
+    let decided = process.decide(&asks, Action::CheckAndSpend);
+    assert!(decided[0].allowed && !decided[1].allowed);
+    // Otherwise the bucket would fill at the daily rate, and the wait that was told would be too short.
+    let value = server.text(&["GET", KEY]);
+    assert!(value.ends_with("3600000000/1 1"), "{value}");
+}
+
+#[test]
 fn without_redis_this_process_goes_on_with_what_it_knows() {
     let mut server = Single::start();
     let process = Process::start(&server);

@@ -19,7 +19,7 @@ use crate::state::StateDir;
 const BYTES_PER_SAVED: usize = 4;
 /// Room for what comes from elsewhere, about 20 million buckets. It is taken as it is used.
 const ROOM_BYTES: usize = 1 << 30;
-/// Room for averages and quotas, which are kept as they are.
+/// Room for averages, for quotas and for keys of `CL.THROTTLE`, which are kept as they are.
 const SPARE_BYTES: usize = 1 << 24;
 const NANOS_PER_MICRO: u64 = 1_000;
 
@@ -104,10 +104,12 @@ impl SavedState {
         }
     }
 
-    /// How many buckets of limits owe something, and how many averages and quotas there are.
+    /// How many buckets of limits owe something, and how many averages, quotas and keys of
+    /// `CL.THROTTLE` there are.
     pub fn held(&self) -> (usize, usize) {
-        let Stores { limiter, averages, quotas, .. } = &self.stores;
-        (limiter.held().keys, averages.held().keys + quotas.held().keys)
+        let Stores { limiter, averages, quotas, inline_rules, .. } = &self.stores;
+        let others = averages.held().keys + quotas.held().keys + inline_rules.held().keys;
+        (limiter.held().keys, others)
     }
 
     /// Has a bucket owe what an entry says, unless it owes as much. None for an entry that is not of

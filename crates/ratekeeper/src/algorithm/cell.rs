@@ -35,8 +35,8 @@ impl BucketCell {
         Self::owing(Debt { shown, hidden }, id, rule, emptied_at(rule, shown, at))
     }
 
-    /// The bucket that was `before`, owing this under another rule since `at`. If that has nothing left of
-    /// it, it was empty as any other.
+    /// The bucket that was `before`, owing this under another rule since `at`. If no token is left by that
+    /// rule, the bucket counts as emptied.
     pub(super) fn carried_over(
         before: &Self,
         debt: Debt,

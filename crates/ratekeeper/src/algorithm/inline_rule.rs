@@ -16,7 +16,7 @@ use crate::{Moment, Nanos};
 
 /// A rule in 16 bytes.
 ///
-/// From the lowest bit: ticks per token (62 bits and 2 that are not used); the burst less one and
+/// From the lowest bit: ticks per token (63 bits and one that is not used); the burst less one and
 /// the ticks per nanosecond less one, 32 bits each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InlineRule([u64; 2]);
@@ -89,7 +89,7 @@ impl InlineCell {
         self.rule
     }
 
-    /// Whether a limiter could have written it.
+    /// Whether asks can have led to it.
     pub(crate) fn is_sound(&self) -> bool {
         self.rule.is_sound() && self.bucket.rule() == BESIDE
     }

@@ -67,7 +67,7 @@ pub(super) fn decide(
             Change::Mark((before, EMPTIED))
         }
         // It was written under another rule: by an ask that a reload overtook, or that brought its own.
-        // If that has nothing left of it, it was empty as any other.
+        // If no token is left by the rule of the ask, the bucket counts as emptied.
         (.., Some(bucket)) if !bucket.is_under => {
             Change::Mark((before, bucket.flags | emptied_at(rule, before.shown, now)))
         }

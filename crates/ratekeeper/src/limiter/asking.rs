@@ -56,7 +56,7 @@ impl Asking<'_> {
         batch.resolve(resolver, asks, action, |place, bucket| store.expect(place, bucket));
         store.decide_expected(&batch.questions, &mut batch.outcomes, now);
         batch.blame_costs(resolver, asks);
-        if let Some(witness) = &limiter.witness {
+        if let Some(witness) = limiter.witness.as_ref().filter(|_| !asks.is_empty()) {
             witness.decided(&Decided::new(resolver, asks, &batch.questions, &batch.outcomes));
         }
         Answers { batch }

@@ -223,7 +223,7 @@ impl<'l> Wherever<'l> {
         questions: &[Question<Gcra>],
         outcomes: &[Outcome],
     ) {
-        if let Some(witness) = &self.limiter.witness {
+        if let Some(witness) = self.limiter.witness.as_ref().filter(|_| !asks.is_empty()) {
             witness.decided(&Decided::new(resolver, asks, questions, outcomes));
         }
     }

@@ -122,7 +122,8 @@ impl<'a> Decided<'a> {
     }
 
     /// What was decided by rules that came with the asks, for a caller who asks a
-    /// [`Keyed`](crate::Keyed) and has a witness: the keys, the questions to them, and the outcomes.
+    /// [`Keyed`](crate::Keyed) and has a witness: the keys, the questions to them, and the outcomes. Each
+    /// question stands for itself.
     pub fn by_inline_rules(
         keys: &'a [&'a [u8]],
         questions: &'a [Question<InlineGcra>],

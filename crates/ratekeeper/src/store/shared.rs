@@ -150,8 +150,7 @@ pub trait SharedStore<A: Algorithm>: Send + Sync {
     fn decide<'a>(&'a self, visit: Visit<'a, A>) -> Visiting<'a>;
 
     /// Replaces the rules that questions are asked by, as of `at`, with all that were there before
-    /// among them. Rules that come with asks are in it as soon as they are asked by, and in force
-    /// for those asks only.
+    /// among them.
     fn install(&self, book: &Arc<A::Book>, at: Moment);
 
     /// Carries over what was spent to the rules of these questions, as of `at`. All others are

@@ -11,9 +11,9 @@ pub(super) const RUN_SLOTS: usize = 32;
 /// How many such runs are looked at, so at most 256 slots for one ask.
 pub(super) const RUNS_MAX: usize = 8;
 /// The search for an owner beyond its share ends with the run in which it has seen so many keys of its
-/// own, all protected. One run has about 24 keys, so that is one run if most keys are its own: where one
-/// key in twenty is free, seven searches in ten find one.
-const PROTECTED_ENOUGH: usize = 16;
+/// own, all protected. One run has about 24 keys, so that is one run if half of all keys are its own: where one
+/// key in twenty is free, seven searches in ten find one if all keys are its own.
+const PROTECTED_ENOUGH: usize = 10;
 /// The search for an owner within its share ends when it has seen so many keys of owners beyond theirs: the
 /// least of these is forgotten.
 const OTHERS_ENOUGH: usize = 8;

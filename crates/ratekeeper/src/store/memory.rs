@@ -10,7 +10,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::hints::Hints;
-use super::prefetch::{self, WriteHint};
+use super::prefetch;
 use super::shard_memory::{ShardMemory, Slot};
 use super::shares::Shares;
 use super::sync::{Guard, Lock};
@@ -46,7 +46,6 @@ const INLINE: usize = 256;
 pub struct MemoryStore<A: Algorithm> {
     shards: Box<[Shard<A>]>,
     hints: Hints<A>,
-    write_hint: WriteHint,
     shares: Arc<Shares>,
 }
 
@@ -98,7 +97,6 @@ impl<A: Algorithm> MemoryStore<A> {
         let store = Self {
             shards: (0..count).map(shard).collect(),
             hints: Hints::new(first, count),
-            write_hint: WriteHint::detect(),
             shares,
         };
         for (number, shard) in store.shards.iter().enumerate() {
@@ -248,9 +246,9 @@ impl<A: Algorithm> MemoryStore<A> {
     #[inline]
     fn touch(&self, upper: u64, lines: usize) {
         let shard = self.shard(upper);
-        self.write_hint.to_write(std::ptr::from_ref(&self.shards[shard]).addr());
+        prefetch::to_write(std::ptr::from_ref(&self.shards[shard]).addr());
         let address = self.hints.address(shard, upper);
-        self.write_hint.to_write(address);
+        prefetch::to_write(address);
         for line in 1..=lines {
             prefetch::to_read(address + line * CACHE_LINE_BYTES);
         }

@@ -55,7 +55,7 @@ impl From<ReadError> for BenchError {
 }
 
 impl BenchError {
-    /// Whether the server was not reached, or only refused.
+    /// Whether no usable answer came: the server was not reached, refused everything, or stayed silent.
     pub fn is_unreachable(&self) -> bool {
         match self {
             Self::Failure(failure) => failure.is_unreachable(),

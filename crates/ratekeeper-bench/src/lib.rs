@@ -25,7 +25,7 @@ pub enum BenchEnd {
     WrongDecisions,
 }
 
-/// Measures what was asked for, and prints what came of it. Refuses arguments that do not go together.
+/// Runs the benchmark that the arguments name, and prints its report. Refuses arguments that contradict each other.
 pub fn run(raw: RawBench) -> Result<BenchEnd, BenchError> {
     match *raw.work {
         RawWork::Load(raw) => load::run(&Load::try_from(*raw)?),

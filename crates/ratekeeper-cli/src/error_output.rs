@@ -1,4 +1,4 @@
-//! What is printed where a command does not do its work: usage, and errors for programs.
+//! The output of a command that fails: usage for people, and errors as JSON for programs.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ pub(crate) fn print_error(error: &str, exit: Exit) {
     let _ = output.json(&JsonError { error, exit: exit as u8 }).and_then(|()| output.finish());
 }
 
-/// Whether a program reads what is printed. The arguments may be wrong elsewhere.
+/// Whether the arguments ask for JSON, even if other arguments are wrong.
 pub(crate) fn is_for_programs() -> bool {
     let arguments: Vec<_> = std::env::args_os().skip(1).take_while(|it| it != "--").collect();
     let is_json = |pair: &[OsString]| pair[0] == "--format" && pair[1] == "json";

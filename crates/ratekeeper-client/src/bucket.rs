@@ -26,7 +26,7 @@ impl BucketName {
     }
 }
 
-/// What a server said to a `get`.
+/// The reply of a server to a `get`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketAnswer {
     /// All tokens that were asked for.

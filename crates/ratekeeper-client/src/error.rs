@@ -40,7 +40,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether the server was not reached, or did not answer as such servers do.
+    /// Whether the client could not reach the server, or the reply was not one of this protocol.
     pub fn is_unreachable(&self) -> bool {
         match self {
             Self::Resolve { .. }

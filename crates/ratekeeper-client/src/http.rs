@@ -36,9 +36,9 @@ const PROBLEM: &str = "application/problem+json";
 pub struct Place {
     /// The address of the server.
     pub url: Url,
-    /// What says who asks, if the server wants to know.
+    /// The token that identifies the caller, if the server asks for one.
     pub token: Option<SecretText>,
-    /// Who is trusted over https, and what the client shows of itself.
+    /// The certificate authorities that the client trusts over https, and the client's own certificate.
     pub tls: TlsFiles,
     /// How long a whole answer may take.
     pub timeout: Nanos,

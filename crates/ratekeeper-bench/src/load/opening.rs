@@ -21,7 +21,7 @@ use super::wire::{Answer, Strange, Wire};
 use super::{datagram, stream};
 use crate::error::BenchError;
 
-/// What a server is given that runs scripts: one bucket by GCRA, as a plain script has it.
+/// A plain GCRA script for one bucket, for servers that run scripts.
 pub const GCRA_SCRIPT: &str = include_str!("script.lua");
 /// How often a first datagram is sent: one may be lost.
 const FIRST_DATAGRAMS: u64 = 3;

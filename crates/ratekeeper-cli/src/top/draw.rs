@@ -132,7 +132,7 @@ fn draw_narrow(view: &View, frame: &mut Frame<'_>, areas: &Areas) {
     frame.render_widget(Paragraph::new(stores_line(stats)), areas.stores);
 }
 
-/// What the person should know before anything else, in as many lines as it takes.
+/// Warnings that stand above everything else, in as many lines as they need.
 fn notices(view: &View, width: u16) -> Vec<Line<'static>> {
     let Some(stats) = &view.stats else { return Vec::new() };
     let away = stats.shared.as_ref().and_then(|shared| {

@@ -120,7 +120,7 @@ impl HttpError {
         }
     }
 
-    /// Whether the server was not reached, or did not answer, or has no time now.
+    /// Whether the client could not reach the server, got no answer, or was told to come back later.
     pub fn is_unreachable(&self) -> bool {
         matches!(
             self,

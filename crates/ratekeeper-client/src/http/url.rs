@@ -22,7 +22,7 @@ impl Url {
         format!("{}{path}", self.0)
     }
 
-    /// Whether it is asked over TLS.
+    /// Whether the URL is an https one.
     pub fn is_https(&self) -> bool {
         self.0.starts_with("https:")
     }

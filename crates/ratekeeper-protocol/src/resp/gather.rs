@@ -239,14 +239,13 @@ impl<'a, 'd> Gathered<'a, 'd> {
         }
     }
 
-    /// What the last ask spends, and how much its bucket holds, if that is what was asked last.
-    pub(super) fn last_spend(&self) -> Option<(u64, u64)> {
-        let Some(Step::Spend { by, burst, .. }) = self.steps.last() else { return None };
-        let cost = match by {
-            By::Limit => self.asks.last()?.cost,
-            By::InlineRule => self.inline.room.questions.last()?.ask.cost,
-        };
-        Some((cost, *burst))
+    /// What the last ask costs, if it spends.
+    pub(super) fn last_cost(&self) -> Option<u64> {
+        let Some(Step::Spend { by, .. }) = self.steps.last() else { return None };
+        match by {
+            By::Limit => self.asks.last().map(|ask| ask.cost),
+            By::InlineRule => self.inline.room.questions.last().map(|question| question.ask.cost),
+        }
     }
 
     /// `THROTTLE.RESET limit id`

@@ -459,7 +459,7 @@ fn learn(
     client: &mut Client,
     gathered: &Gathered<'_, '_>,
 ) {
-    let (Some((cost, _)), Some(b'*')) = (gathered.last_spend(), request.first()) else {
+    let (Some(cost), Some(b'*')) = (gathered.last_cost(), request.first()) else {
         return;
     };
     match (verb, client.rule, words) {

@@ -25,9 +25,6 @@ const RULE_SHIFT: u32 = TAT_BITS + 2;
 const HIDES: u128 = 1 << (u128::BITS - 1);
 
 impl BucketCell {
-    /// A full bucket, under no rule.
-    pub const FULL: Self = Self((RuleId::NONE.number() as u128) << RULE_SHIFT);
-
     /// The bucket of `rule` that was found `at` to be full again after `full_in`, with so many tokens
     /// hidden.
     pub fn filling(id: RuleId, rule: &Rule, full_in: Nanos, hidden: u64, at: Moment) -> Self {

@@ -382,9 +382,9 @@ fn counted(limiter: &Limiter) -> std::collections::BTreeMap<u32, usize> {
     use crate::algorithm::Algorithm as _;
     let book = limiter.core.registry.lock().book();
     let mut keys = std::collections::BTreeMap::new();
-    limiter.core.store.rewrite(START, |cell, _| {
+    limiter.core.store.remove_where(START, |cell, _| {
         *keys.entry(Gcra::owner(&book, &cell).number()).or_default() += 1;
-        None
+        false
     });
     keys
 }

@@ -15,7 +15,7 @@ pub(super) struct Hints<A: Algorithm> {
 }
 
 impl<A: Algorithm> Hints<A> {
-    /// Of so many shards, whose strips begin at `first`. Nothing is known of them yet.
+    /// Of so many shards, whose parts of the memory begin at `first`. Nothing is known of them yet.
     pub(super) fn new(first: ShardMemory<A>, shards: usize) -> Self {
         Self { first, capacities: (0..shards).map(|_| AtomicU32::new(0)).collect() }
     }

@@ -395,7 +395,7 @@ impl<A: Algorithm> Store<A> for MemoryStore<A> {
             let mut inside = shard.0.lock();
             if std::mem::take(&mut inside.is_stale) {
                 let Inside { table, book, .. } = &mut *inside;
-                table.rewrite(book, at, |cell, _| Some(A::carry_over(book, cell, None, at)));
+                table.rewrite(book, |cell| A::carry_over(book, cell, None, at));
             }
         }
     }

@@ -100,7 +100,7 @@ impl<A: Algorithm> ShardMemory<A> {
     }
 }
 
-/// Some slots of a strip, one beside the other.
+/// Some slots of a shard, one beside the other.
 pub(super) struct Row<'s, A: Algorithm> {
     words: &'s [AtomicU64],
     algorithm: PhantomData<A>,
@@ -114,7 +114,7 @@ impl<'s, A: Algorithm> Row<'s, A> {
     }
 }
 
-/// One slot of a strip.
+/// One slot of a shard.
 pub(super) struct Slot<'s, A: Algorithm> {
     words: &'s [AtomicU64],
     algorithm: PhantomData<A>,

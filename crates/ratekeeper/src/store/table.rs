@@ -274,19 +274,11 @@ impl<A: Algorithm> ShardTable<A> {
         self.len -= 1;
     }
 
-    /// Changes the cells for which `change` says so, by what they are. What it can call tells whether
-    /// they may be forgotten for free.
-    pub(super) fn rewrite(
-        &mut self,
-        book: &A::Book,
-        now: Moment,
-        mut change: impl FnMut(A::Cell, &dyn Fn() -> bool) -> Option<A::Cell>,
-    ) {
+    /// Puts what `change` makes of each cell in its place.
+    pub(super) fn rewrite(&mut self, book: &A::Book, change: impl Fn(A::Cell) -> A::Cell) {
         for slot in 0..self.end() {
-            if self.key(slot) != NO_KEY
-                && let Some(cell) = change(self.cell(slot), &|| self.is_forgotten(book, slot, now))
-            {
-                self.set_cell(book, slot, cell);
+            if self.key(slot) != NO_KEY {
+                self.set_cell(book, slot, change(self.cell(slot)));
             }
         }
     }

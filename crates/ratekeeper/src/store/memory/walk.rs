@@ -1,23 +1,10 @@
-//! Going through all buckets, to change or forget those that a caller chooses.
+//! Going through all buckets, to forget those that a caller chooses.
 
 use super::{Inside, MemoryStore};
 use crate::Moment;
 use crate::algorithm::Algorithm;
 
 impl<A: Algorithm> MemoryStore<A> {
-    /// Changes the buckets for which `change` says so, by what they are. What it can call tells whether
-    /// they may be forgotten for free. One shard after the other is locked meanwhile.
-    pub fn rewrite(
-        &self,
-        now: Moment,
-        mut change: impl FnMut(A::Cell, &dyn Fn() -> bool) -> Option<A::Cell>,
-    ) {
-        for shard in &self.shards {
-            let Inside { table, book, .. } = &mut *shard.0.lock();
-            table.rewrite(book, now, &mut change);
-        }
-    }
-
     /// Forgets the buckets for which `goes` says so, by what they are. What it can call tells whether
     /// they may be forgotten for free. One shard after the other is locked meanwhile.
     pub fn remove_where(
